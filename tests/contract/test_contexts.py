@@ -1,0 +1,65 @@
+"""Contexts and rosters keep their promises on every engine."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contract.rows import HERE, context, roster_row
+from zkpcp.core.stored import RosterRow
+from zkpcp.errors import ConflictError, CorruptError
+from zkpcp.ports import Store
+
+
+async def test_a_context_is_found_by_its_handle(store: Store) -> None:
+    row = context(locked_ms=5)
+    async with store.write() as tx:
+        await tx.contexts.add(row)
+
+    async with store.read() as tx:
+        assert await tx.contexts.by_handle("here") == row
+        assert await tx.contexts.by_handle("HERE") is None
+
+
+async def test_a_handle_belongs_to_one_context_and_the_refusal_leaves_the_transaction_usable(store: Store) -> None:
+    async with store.write() as tx:
+        await tx.contexts.add(context())
+        with pytest.raises(ConflictError, match="handle"):
+            await tx.contexts.add(context(context_id="another"))
+        await tx.contexts.add(context(context_id="another", handle="another"))
+
+    async with store.read() as tx:
+        assert await tx.contexts.handles() == ["another", "here"]
+
+
+async def test_handles_come_sorted_by_their_bytes(store: Store) -> None:
+    handles = ["b", "a-b", "ab", "a0", "a"]
+    async with store.write() as tx:
+        for handle in handles:
+            await tx.contexts.add(context(context_id=handle, handle=handle))
+
+    async with store.read() as tx:
+        assert await tx.contexts.handles() == sorted(handles)
+
+
+async def test_roster_versions_follow_each_other_without_a_gap(store: Store) -> None:
+    async with store.write() as tx:
+        await tx.contexts.add(context())
+        assert await tx.contexts.roster(HERE) is None
+        with pytest.raises(ConflictError):
+            await tx.contexts.put_roster(roster_row(2))
+        await tx.contexts.put_roster(roster_row(1))
+        for wrong in (1, 3):
+            with pytest.raises(ConflictError):
+                await tx.contexts.put_roster(roster_row(wrong))
+        await tx.contexts.put_roster(roster_row(2, epoch=2))
+
+    async with store.read() as tx:
+        assert await tx.contexts.roster(HERE) == roster_row(2, epoch=2)
+
+
+async def test_a_roster_that_is_none_is_not_stored(store: Store) -> None:
+    async with store.write() as tx:
+        await tx.contexts.add(context())
+        with pytest.raises(CorruptError):
+            await tx.contexts.put_roster(RosterRow(HERE, 1, b"{}", b"signed"))
+        assert await tx.contexts.roster(HERE) is None

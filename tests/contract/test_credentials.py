@@ -1,0 +1,62 @@
+"""Seed wraps and sessions keep their promises on every engine."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contract.rows import HERE, NOW, context, session, wrap
+from zkpcp.errors import ConflictError
+from zkpcp.ports import Store
+
+
+@pytest.fixture(autouse=True)
+async def _context(store: Store) -> None:
+    async with store.write() as tx:
+        await tx.contexts.add(context())
+
+
+@pytest.mark.requirement("KEY-12")
+async def test_a_new_wrap_takes_the_place_of_the_old_one_of_its_kind(store: Store) -> None:
+    recovery = wrap(kind="recovery", wrapped=b"by code")
+    async with store.write() as tx:
+        await tx.credentials.put_wrap(wrap())
+        await tx.credentials.put_wrap(recovery)
+        await tx.credentials.put_wrap(wrap(wrapped=b"new", salt=b"newer"))
+
+    async with store.read() as tx:
+        assert await tx.credentials.wrap(HERE, "human:me", "passphrase") == wrap(wrapped=b"new", salt=b"newer")
+        assert await tx.credentials.wrap(HERE, "human:me", "recovery") == recovery
+        assert await tx.credentials.wrap(HERE, "human:you", "recovery") is None
+
+
+async def test_a_session_is_seen_later_and_never_earlier(store: Store) -> None:
+    async with store.write() as tx:
+        await tx.credentials.add_session(session())
+        with pytest.raises(ConflictError):
+            await tx.credentials.add_session(session())
+        await tx.credentials.touch_session(HERE, b"session", NOW + 7)
+        await tx.credentials.touch_session(HERE, b"session", NOW + 3)
+
+    async with store.read() as tx:
+        assert await tx.credentials.session(HERE, b"session") == session(seen_ms=NOW + 7)
+
+
+async def test_a_session_ends_when_asked_and_ending_twice_is_no_error(store: Store) -> None:
+    async with store.write() as tx:
+        await tx.credentials.add_session(session())
+        await tx.credentials.end_session(HERE, b"session")
+        await tx.credentials.end_session(HERE, b"session")
+
+        assert await tx.credentials.session(HERE, b"session") is None
+
+
+async def test_sessions_end_at_their_idle_and_at_their_absolute_end(store: Store) -> None:
+    async with store.write() as tx:
+        await tx.credentials.add_session(session(lookup_id=b"over", expires_ms=NOW, seen_ms=NOW))
+        await tx.credentials.add_session(session(lookup_id=b"idle", expires_ms=NOW + 1, seen_ms=NOW - 100))
+        await tx.credentials.add_session(session(lookup_id=b"live", expires_ms=NOW + 1, seen_ms=NOW - 99))
+        await tx.credentials.end_sessions_before(HERE, NOW, 100)
+
+        assert await tx.credentials.session(HERE, b"over") is None
+        assert await tx.credentials.session(HERE, b"idle") is None
+        assert await tx.credentials.session(HERE, b"live") is not None

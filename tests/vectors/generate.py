@@ -1,0 +1,486 @@
+"""Write schemas/vectors/*.json anew: `python -m tests.vectors.generate` from the project's root, run by hand.
+
+All randomness is a SHAKE-256 stream from a fixed label, so that the same code writes the same files; a test compares.
+The one exception is seal.json: HPKE encapsulation draws from the library's own generator, so that file is kept once it
+exists; delete it to have it made again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from zkpcp.crypto import aead, blind, kdf, keyring, keys, padding, passphrase, recovery, seal, sign, tokens
+from zkpcp.crypto.profiles import CHEAPEST, Argon2Profile
+from zkpcp.vault import seeds
+
+Value: TypeAlias = str | int | bool | Sequence["Value"] | dict[str, "Value"] | None
+Case: TypeAlias = dict[str, Value]
+
+FOLDER: Final = Path(__file__).parents[2] / "schemas" / "vectors"
+
+CONTEXT_ID: Final = "ctx_vector"
+
+
+class StreamEntropy:
+    """Bytes from a SHAKE-256 stream, the same in every run."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label.encode()
+        self._used = 0
+
+    def bytes(self, size: int) -> bytes:
+        start, self._used = self._used, self._used + size
+        return hashlib.shake_256(b"zkpcp vectors\x00" + self._label).digest(self._used)[start:]
+
+
+def valid(name: str, **fields: Value) -> Case:
+    return {"name": name, "valid": True, **fields}
+
+
+def invalid(name: str, error: str, **fields: Value) -> Case:
+    return {"name": name, "valid": False, "error": error, **fields}
+
+
+def flipped(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 0x01]) + data[at + 1 :] if at >= 0 else flipped(data, len(data) + at)
+
+
+def kdf_cases() -> list[Case]:
+    key = StreamEntropy("kdf").bytes(32)
+    lists: list[tuple[str, str, list[bytes]]] = [
+        ("no fields", "example", []),
+        ("one empty field", "example", [b""]),
+        ("two fields", "example", [b"ab", b"c"]),
+        ("the same bytes, split elsewhere", "example", [b"a", b"bc"]),
+        ("another label", "example/two", [b"ab", b"c"]),
+    ]
+    cases = [
+        valid(
+            name,
+            key=key.hex(),
+            label=label,
+            fields=[f.hex() for f in fields],
+            derived=kdf.derive(key, label, *fields).hex(),
+        )
+        for name, label, fields in lists
+    ]
+    slot = keys.slot_key(key, CONTEXT_ID, "memory/main", 3)
+    cases.append(
+        valid(
+            "a slot key",
+            key=key.hex(),
+            label="slot",
+            fields=[b.hex() for b in (CONTEXT_ID.encode(), b"memory/main", kdf.u64(3))],
+            derived=slot.hex(),
+        )
+    )
+    cases.extend(
+        valid(
+            f"the {name} sub key",
+            key=slot.hex(),
+            label=f"sub/{name}",
+            fields=[],
+            derived=keys.sub_key(slot, name).hex(),
+        )
+        for name in keys.SUB_KEYS
+    )
+    for holder in ("principal", "grant"):
+        cases.append(
+            valid(
+                f"a {holder}'s KEM seed",
+                key=key.hex(),
+                label=f"{holder}/kem",
+                fields=[],
+                derived=keys.kem_seed(key, holder).hex(),
+            )
+        )
+        cases.append(
+            valid(
+                f"a {holder}'s signing seed",
+                key=key.hex(),
+                label=f"{holder}/sign",
+                fields=[],
+                derived=keys.sign_seed(key, holder).hex(),
+            )
+        )
+    cases.append(
+        valid("an anchor key", key=key.hex(), label="grant/anchor", fields=[], derived=keys.anchor_key(key).hex())
+    )
+    tag = blind.path_tag(key, CONTEXT_ID, 3, "style/voice.md")
+    cases.append(
+        valid(
+            "a path tag, the first 16 bytes",
+            key=key.hex(),
+            label="path-tag",
+            fields=[b.hex() for b in (CONTEXT_ID.encode(), kdf.u64(3), b"style/voice.md")],
+            derived=tag.hex(),
+        )
+    )
+    return cases
+
+
+def box_cases() -> list[Case]:
+    entropy = StreamEntropy("box")
+    key = entropy.bytes(32)
+    context = aead.context_of("example", CONTEXT_ID.encode(), kdf.u64(1))
+    place: Case = {"key": key.hex(), "context": context.hex()}
+    cases: list[Case] = []
+    for name, plaintext in (("empty", b""), ("short", b"a plaintext"), ("with every byte value", bytes(range(256)))):
+        salt = entropy.bytes(aead.SALT_BYTES)
+        box = aead.seal(key, plaintext, context, salt=salt)
+        cases.append(valid(name, **place, salt=salt.hex(), plaintext=plaintext.hex(), box=box.hex()))
+    salt = entropy.bytes(aead.SALT_BYTES)
+    for name, size in (
+        ("one byte below a full chunk", 16383),
+        ("exactly one chunk", 16384),
+        ("two chunks and a part", 32769),
+    ):
+        box = aead.seal(key, bytes(size), context, salt=salt)
+        digest = hashlib.sha256(box).hexdigest()
+        cases.append(valid(name, **place, salt=salt.hex(), zeros=size, box_size=len(box), box_sha256=digest))
+    box = aead.seal(key, b"a plaintext", context, salt=salt)
+    other_key, other_context = flipped(key, 0), aead.context_of("example", CONTEXT_ID.encode(), kdf.u64(2))
+    cases += [
+        invalid("no bytes at all", "corrupt", **place, box=""),
+        invalid("one byte short of the least size", "corrupt", **place, box=box[: aead.BOX_OVERHEAD - 1].hex()),
+        invalid("unknown version", "corrupt", **place, box=(b"\x02" + box[1:]).hex()),
+        invalid("another key", "tampered", key=other_key.hex(), context=context.hex(), box=box.hex()),
+        invalid("another place", "tampered", key=key.hex(), context=other_context.hex(), box=box.hex()),
+        invalid("salt changed", "tampered", **place, box=flipped(box, 1).hex()),
+        invalid("commitment changed", "tampered", **place, box=flipped(box, 25).hex()),
+        invalid("ciphertext changed", "tampered", **place, box=flipped(box, 57).hex()),
+        invalid("tag changed", "tampered", **place, box=flipped(box, -1).hex()),
+        invalid("last byte cut off", "tampered", **place, box=box[:-1].hex()),
+        invalid("a byte appended", "tampered", **place, box=(box + b"\x00").hex()),
+    ]
+    long = aead.seal(key, bytes(16384), context, salt=salt)
+    cases.append(invalid("the last chunk cut off", "corrupt", **place, box=long[:-16].hex()))
+    return cases
+
+
+def seal_cases() -> list[Case]:
+    entropy = StreamEntropy("seal")
+    seed = entropy.bytes(32)
+    private = seal.KemPrivateKey(seed)
+    info = kdf.lp(b"example", CONTEXT_ID.encode())
+    sealed = seal.seal_to(private.public_bytes(), b"a plaintext", info)
+    place: Case = {"seed": seed.hex(), "info": info.hex()}
+    return [
+        valid(
+            "a plaintext",
+            **place,
+            public=private.public_bytes().hex(),
+            plaintext=b"a plaintext".hex(),
+            sealed=sealed.hex(),
+        ),
+        invalid("shorter than its fixed parts", "corrupt", **place, sealed=sealed[: seal.SEAL_OVERHEAD - 1].hex()),
+        invalid("unknown algorithm", "corrupt", **place, sealed=(b"\x02" + sealed[1:]).hex()),
+        invalid("another seed", "tampered", seed=flipped(seed, 0).hex(), info=info.hex(), sealed=sealed.hex()),
+        invalid("another place", "tampered", seed=seed.hex(), info=flipped(info, -1).hex(), sealed=sealed.hex()),
+        invalid("ML-KEM ciphertext changed", "tampered", **place, sealed=flipped(sealed, 1).hex()),
+        invalid("X25519 share changed", "tampered", **place, sealed=flipped(sealed, 1 + 1088).hex()),
+        invalid("ciphertext changed", "tampered", **place, sealed=flipped(sealed, 1 + 1120).hex()),
+    ]
+
+
+def sign_cases() -> list[Case]:
+    signer = sign.SigningKey.from_seed(StreamEntropy("sign").bytes(32))
+    public = signer.public_bytes()
+    signature = signer.sign("example", b"ab", b"c")
+    fields: list[Value] = [b"ab".hex(), b"c".hex()]
+    split: list[Value] = [b"a".hex(), b"bc".hex()]
+    common: Case = {"public": public.hex(), "label": "example", "fields": fields}
+    stranger = sign.SigningKey.from_seed(bytes(32)).public_bytes()
+    return [
+        valid("two fields", seed=StreamEntropy("sign").bytes(32).hex(), **common, signature=signature.hex()),
+        invalid("signature changed", "tampered", **common, signature=flipped(signature, 0).hex()),
+        invalid("signature cut off", "tampered", **common, signature=signature[:-1].hex()),
+        invalid(
+            "another label", "tampered", public=public.hex(), label="other", fields=fields, signature=signature.hex()
+        ),
+        invalid(
+            "fields split elsewhere",
+            "tampered",
+            public=public.hex(),
+            label="example",
+            fields=split,
+            signature=signature.hex(),
+        ),
+        invalid(
+            "another signer",
+            "tampered",
+            public=stranger.hex(),
+            label="example",
+            fields=fields,
+            signature=signature.hex(),
+        ),
+        invalid(
+            "a key of the wrong size",
+            "corrupt",
+            public=public[:-1].hex(),
+            label="example",
+            fields=fields,
+            signature=signature.hex(),
+        ),
+    ]
+
+
+def token_cases() -> list[Case]:
+    entropy = StreamEntropy("token")
+    cases: list[Case] = []
+    kinds: tuple[tokens.TokenKind, ...] = ("ac", "at", "rt", "st")
+    for kind in kinds:
+        secret = entropy.bytes(tokens.SECRET_BYTES)
+        token = tokens.TokenSecret(kind, bytearray(secret))
+        cases.append(
+            valid(
+                f"a token of kind {kind}",
+                kind=kind,
+                secret=secret.hex(),
+                text=token.text(),
+                lookup_id=token.lookup_id().hex(),
+                context_id=CONTEXT_ID,
+                wrap_key=token.wrap_key(CONTEXT_ID).hex(),
+            )
+        )
+    text = tokens.TokenSecret("at", bytearray(32)).text()
+    for name, wrong in (
+        ("empty", ""),
+        ("prefix alone", "pcp_at_"),
+        ("another kind", text.replace("_at_", "_rt_")),
+        ("prefix in capitals", text.replace("pcp", "PCP")),
+        ("a character short", text[:-1]),
+        ("a character more", text + "A"),
+        ("spare bits set", text[:-1] + "B"),
+        ("standard base64 alphabet", text[:-2] + "+A"),
+        ("padding", text + "="),
+        ("a space in front", " " + text),
+        ("a line break behind", text + "\n"),
+        ("not ASCII", text[:-1] + "\u0410"),
+    ):
+        cases.append(invalid(name, "invalid_token", kind="at", text=wrong))
+    return cases
+
+
+def recovery_code_cases() -> list[Case]:
+    secret = StreamEntropy("recovery").bytes(recovery.SECRET_BYTES)
+    code = recovery.RecoveryCode(bytearray(secret))
+    text = code.printable()
+    key = recovery.wrap_key(code, CONTEXT_ID, "usr_vector").hex()
+    zeros = recovery.RecoveryCode(bytearray(recovery.SECRET_BYTES)).printable()
+    typed = {
+        "as printed": text,
+        "lower case": text.lower(),
+        "spaces for hyphens": text.replace("-", " "),
+        "nothing between": text.replace("-", ""),
+        "line breaks around and inside": f"\n {text[:20]}\n{text[20:]} ",
+    }
+    last = "0" if text[-1] != "0" else "1"
+    cases = [
+        valid(
+            name,
+            secret=secret.hex(),
+            text=form,
+            printed=text,
+            context_id=CONTEXT_ID,
+            principal="usr_vector",
+            wrap_key=key,
+        )
+        for name, form in typed.items()
+    ]
+    cases.append(valid("letters O for zeros", secret=bytes(20).hex(), text=zeros.replace("0", "O"), printed=zeros))
+    cases += [
+        invalid("empty", "invalid_input", text=""),
+        invalid("a character short", "invalid_input", text=text[:-1]),
+        invalid("a character more", "invalid_input", text=text + "0"),
+        invalid("last character changed", "invalid_input", text=text[:-1] + last),
+        invalid("first two groups exchanged", "invalid_input", text=text[5:10] + text[:5] + text[10:]),
+        invalid("the letter U, which is in no code", "invalid_input", text="U" + text[1:]),
+        invalid("a digit that is not ASCII", "invalid_input", text="\u0661" + text[1:]),
+    ]
+    return cases
+
+
+def keyring_cases() -> list[Case]:
+    entropy = StreamEntropy("keyring")
+    first, second, root = (bytearray(entropy.bytes(32)) for _ in range(3))
+    inbox = seal.KemPrivateKey(entropy.bytes(32)).public_bytes()
+    empty = keyring.KeyringContents({}, {}, None)
+    one = keyring.KeyringContents({("memory/main", 1, "rec"): first}, {}, None)
+    two = keyring.KeyringContents({("memory/main", 1, "rec"): first, ("memory/main", 1, "head"): second}, {}, None)
+    inboxes = keyring.KeyringContents({}, {("memory.sensitive/main", 2): inbox}, None)
+    controller = keyring.KeyringContents({}, {}, keyring.Root(7, root))
+    cases = [
+        valid(name, contents=described(contents), encoded=keyring.encode(contents).hex())
+        for name, contents in (
+            ("empty", empty),
+            ("one key", one),
+            ("two keys", two),
+            ("an inbox", inboxes),
+            ("a root", controller),
+        )
+    ]
+    pair = bytes(keyring.encode(two))
+    size = (len(pair) - 6) // 2  # two entries of equal size between head and counts, head being the shorter name by id
+    entry_a, entry_b = pair[4 : 4 + size], pair[4 + size : 4 + 2 * size]
+    head, tail = pair[:4], pair[4 + 2 * size :]
+    single = bytes(keyring.encode(one))
+    wrong = {
+        "no bytes at all": b"",
+        "unknown version": b"\x02" + single[1:],
+        "root flag neither 0 nor 1": single[:1] + b"\x02" + single[2:],
+        "ends too early": single[:-1],
+        "a byte after the end": single + b"\x00",
+        "entries out of order": head + entry_b + entry_a + tail,
+        "one address twice": head + entry_a + entry_a + tail,
+        "more entries announced than there are": single[:2] + b"\xff\xff" + single[4:],
+        "unknown purpose": single.replace(b"\x01" + bytes(first), b"\x08" + bytes(first)),
+        "purpose zero": single.replace(b"\x01" + bytes(first), b"\x00" + bytes(first)),
+        "a key of zeros": single.replace(bytes(first), bytes(32)),
+        "a slot without a name": single.replace(b"\x0bmemory/main", b"\x00"),
+        "a slot name that is not UTF-8": single.replace(b"memory/main", b"memory/\xffain"),
+    }
+    return cases + [invalid(name, "corrupt", encoded=encoded.hex()) for name, encoded in wrong.items()]
+
+
+def described(contents: keyring.KeyringContents) -> Case:
+    return {
+        "root": None if contents.root is None else {"epoch": contents.root.epoch, "key": contents.root.key.hex()},
+        "keys": [
+            {"slot": slot, "generation": generation, "purpose": name, "key": key.hex()}
+            for (slot, generation, name), key in contents.keys.items()
+        ],
+        "inboxes": [
+            {"slot": slot, "generation": generation, "public": public.hex()}
+            for (slot, generation), public in contents.inboxes.items()
+        ],
+    }
+
+
+def padding_cases() -> list[Case]:
+    cases: list[Case] = []
+    for size, floor, powers in (
+        (0, 256, False),
+        (252, 256, False),
+        (253, 256, False),
+        (5000, 256, False),
+        (5000, 256, True),
+        (1, 8, False),
+    ):
+        padded = padding.padded_size(size, floor=floor, powers_of_two=powers)
+        cases.append(valid(f"{size} bytes", size=size, floor=floor, powers_of_two=powers, padded_size=padded))
+    cases.append(
+        valid(
+            "three bytes, as they lie",
+            data=b"abc".hex(),
+            floor=8,
+            powers_of_two=False,
+            padded=padding.pad(b"abc", floor=8).hex(),
+        )
+    )
+    for name, wrong in (
+        ("no bytes at all", b""),
+        ("shorter than its length field", b"\x00\x00\x00"),
+        ("length beyond the end", b"\x00\x00\x00\x05abc\x00"),
+        ("length far beyond the end", b"\xff\xff\xff\xffabc\x00"),
+        ("padding that is not zero", b"\x00\x00\x00\x03abc\x01"),
+    ):
+        cases.append(invalid(name, "corrupt", padded=wrong.hex()))
+    return cases
+
+
+def seed_wrap_cases() -> list[Case]:
+    entropy = StreamEntropy("seed wrap")
+    seed, owner, heads = entropy.bytes(32), entropy.bytes(32), entropy.bytes(32)
+    kinds: tuple[tuple[tokens.TokenKind, seeds.WrapKind], ...] = (
+        ("ac", "code"),
+        ("at", "access"),
+        ("rt", "refresh"),
+        ("st", "session"),
+    )
+    held: Case = {"seed": seed.hex(), "owner": owner.hex(), "epoch": 3, "roster_version": 9, "heads": heads.hex()}
+    cases: list[Case] = []
+    for kind, wrap_kind in kinds:
+        token = tokens.new_token(kind, entropy)
+        opened = seeds.OpenedSeed(keys.Key(bytearray(seed)), seeds.Memory(owner, 3, 9, heads))
+        wrapped = seeds.wrap_for_token(token, wrap_kind, CONTEXT_ID, "gr_vector", opened, entropy)
+        place: Case = {"kind": wrap_kind, "token": token.text(), "context_id": CONTEXT_ID, "holder": "gr_vector"}
+        cases.append(valid(f"behind a {wrap_kind}", **place, **held, wrapped=wrapped.hex()))
+        if kind == "at":
+            stranger = tokens.new_token(kind, entropy).text()
+            cases += [
+                invalid("another token", "tampered", **{**place, "token": stranger}, wrapped=wrapped.hex()),
+                invalid("another kind of wrap", "tampered", **{**place, "kind": "refresh"}, wrapped=wrapped.hex()),
+                invalid("another context", "tampered", **{**place, "context_id": "ctx_other"}, wrapped=wrapped.hex()),
+                invalid("another holder", "tampered", **{**place, "holder": "gr_other"}, wrapped=wrapped.hex()),
+                invalid("a bit changed", "tampered", **place, wrapped=flipped(wrapped, 60).hex()),
+                invalid("cut off", "corrupt", **place, wrapped=wrapped[:40].hex()),
+            ]
+    return cases
+
+
+def passphrase_cases() -> list[Case]:
+    salt = StreamEntropy("passphrase").bytes(passphrase.SALT_BYTES)
+    small = Argon2Profile("small", memory_kib=64, time_cost=2, parallelism=1)
+    settings: Case = {"memory_kib": 64, "time_cost": 2, "parallelism": 1, "salt": salt.hex()}
+    cases: list[Case] = []
+    for name, text in (
+        ("plain words", "seven quiet boats at noon"),
+        ("a composed letter", "caf\u00e9 by the harbor"),
+        ("the same, decomposed", "cafe\u0301 by the harbor"),
+        ("an ideographic space becomes a space", "seven\u3000quiet boats"),
+    ):
+        written = passphrase.passphrase_bytes(text)
+        key = passphrase.stretch(written, salt, small, floor=CHEAPEST)
+        cases.append(valid(name, text=text, written=written.hex(), **settings, key=key.hex()))
+    cases += [
+        invalid("empty", "invalid_input", text=""),
+        invalid("a control character", "invalid_input", text="seven quiet\tboats"),
+        invalid("longer than 1024 characters", "invalid_input", text="ab" * 513),
+        invalid("memory below the floor", "tampered", text="seven quiet boats", **{**settings, "memory_kib": 32}),
+        invalid("passes below the floor", "tampered", text="seven quiet boats", **{**settings, "time_cost": 1}),
+        invalid("no lanes", "tampered", text="seven quiet boats", **{**settings, "parallelism": 0}),
+        invalid(
+            "memory to exhaust a server", "tampered", text="seven quiet boats", **{**settings, "memory_kib": 2**31}
+        ),
+        invalid(
+            "a salt of the wrong size", "corrupt", text="seven quiet boats", **{**settings, "salt": salt[:-1].hex()}
+        ),
+    ]
+    return cases
+
+
+FILES: Final[dict[str, tuple[str, Callable[[], list[Case]]]]] = {
+    "kdf": ("README.md", kdf_cases),
+    "box": ("box.md", box_cases),
+    "seal": ("keyring.md", seal_cases),
+    "sign": ("README.md", sign_cases),
+    "token": ("token.md", token_cases),
+    "recovery-code": ("recovery-code.md", recovery_code_cases),
+    "keyring": ("keyring.md", keyring_cases),
+    "padding": ("README.md", padding_cases),
+    "seed-wrap": ("seed-wrap.md", seed_wrap_cases),
+    "passphrase": ("seed-wrap.md", passphrase_cases),
+}
+RANDOMIZED: Final = frozenset({"seal"})
+
+
+def rendered(name: str) -> str:
+    """Return the text of one vector file."""
+    page, cases = FILES[name]
+    return json.dumps({"format": f"../formats/{page}", "cases": cases()}, indent=1, ensure_ascii=True) + "\n"
+
+
+def main() -> None:
+    for name in FILES:
+        path = FOLDER / f"{name}.json"
+        if name not in RANDOMIZED or not path.exists():
+            path.write_text(rendered(name))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""Every vector in schemas/vectors holds: valid cases give their values, invalid ones fail the way they are flagged."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeAlias
+
+import pytest
+
+from tests.vectors.generate import FILES, FOLDER, RANDOMIZED, described, rendered
+from zkpcp import errors
+from zkpcp.crypto import aead, kdf, keyring, padding, passphrase, recovery, seal, sign, tokens
+from zkpcp.crypto.profiles import Argon2Profile
+from zkpcp.vault import seeds
+
+# The cases of each file have fields of their own; the runner of the file knows them.
+Case: TypeAlias = dict[str, Any]
+
+ERRORS: Final[dict[str, type[errors.ZkpcpError]]] = {
+    "corrupt": errors.CorruptError,
+    "tampered": errors.TamperedError,
+    "invalid_input": errors.InvalidInputError,
+    "invalid_token": errors.InvalidTokenError,
+}
+
+VECTOR_FLOOR: Final = Argon2Profile("vectors", memory_kib=64, time_cost=2, parallelism=1)
+
+
+def run_kdf(case: Case) -> None:
+    derived = kdf.derive(bytes.fromhex(case["key"]), case["label"], *map(bytes.fromhex, case["fields"]))
+    expected = bytes.fromhex(case["derived"])
+    assert derived[: len(expected)] == expected
+
+
+def run_box(case: Case) -> None:
+    key, context = bytes.fromhex(case["key"]), bytes.fromhex(case["context"])
+    if "zeros" in case:
+        box = aead.seal(key, bytes(case["zeros"]), context, salt=bytes.fromhex(case["salt"]))
+        assert (len(box), hashlib.sha256(box).hexdigest()) == (case["box_size"], case["box_sha256"])
+        assert aead.open_box(key, box, context) == bytes(case["zeros"])
+        return
+    opened = aead.open_box(key, bytes.fromhex(case["box"]), context)
+    assert opened.hex() == case["plaintext"]
+    assert aead.seal(key, opened, context, salt=bytes.fromhex(case["salt"])).hex() == case["box"]
+
+
+def run_seal(case: Case) -> None:
+    private = seal.KemPrivateKey(bytes.fromhex(case["seed"]))
+    opened = seal.open_sealed(private, bytes.fromhex(case["sealed"]), bytes.fromhex(case["info"]))
+    assert private.public_bytes().hex() == case["public"]
+    assert opened.hex() == case["plaintext"]
+
+
+def run_sign(case: Case) -> None:
+    fields = [bytes.fromhex(field) for field in case["fields"]]
+    sign.verify(bytes.fromhex(case["public"]), bytes.fromhex(case["signature"]), case["label"], *fields)
+    signer = sign.SigningKey.from_seed(bytes.fromhex(case["seed"]))
+    assert signer.sign(case["label"], *fields).hex() == case["signature"]
+
+
+def run_token(case: Case) -> None:
+    token = tokens.parse_token(case["text"], case["kind"])
+    assert token == tokens.TokenSecret(case["kind"], bytearray.fromhex(case["secret"]))
+    assert token.text() == case["text"]
+    assert token.lookup_id().hex() == case["lookup_id"]
+    assert token.wrap_key(case["context_id"]).hex() == case["wrap_key"]
+
+
+def run_recovery_code(case: Case) -> None:
+    code = recovery.parse_code(case["text"])
+    assert code == recovery.RecoveryCode(bytearray.fromhex(case["secret"]))
+    assert code.printable() == case["printed"]
+    if "wrap_key" in case:
+        assert recovery.wrap_key(code, case["context_id"], case["principal"]).hex() == case["wrap_key"]
+
+
+def run_keyring(case: Case) -> None:
+    contents = keyring.decode(bytes.fromhex(case["encoded"]))
+    found, expected = described(contents), case["contents"]
+    assert (found["root"], found["inboxes"]) == (expected["root"], expected["inboxes"])
+    assert sorted(map(str, found["keys"])) == sorted(map(str, expected["keys"]))  # type: ignore[arg-type]  # a list of keys
+    assert keyring.encode(contents).hex() == case["encoded"]
+
+
+def run_padding(case: Case) -> None:
+    if "size" in case:
+        padded = padding.pad(bytes(case["size"]), floor=case["floor"], powers_of_two=case["powers_of_two"])
+        assert len(padded) == case["padded_size"]
+        return
+    padded = bytearray.fromhex(case["padded"])
+    data = padding.unpad(padded)
+    assert data.hex() == case["data"]
+    assert padding.pad(data, floor=case["floor"], powers_of_two=case["powers_of_two"]) == padded
+
+
+def run_seed_wrap(case: Case) -> None:
+    kinds: dict[str, tokens.TokenKind] = {"pcp_ac_": "ac", "pcp_at_": "at", "pcp_rt_": "rt", "pcp_st_": "st"}
+    token = tokens.parse_token(case["token"], kinds[case["token"][:7]])
+    wrapped = bytes.fromhex(case["wrapped"])
+    opened = seeds.unwrap_with_token(token, case["kind"], case["context_id"], case["holder"], wrapped)
+    memory = opened.memory
+    assert opened.seed.view().hex() == case["seed"]
+    assert (memory.owner.hex(), memory.heads.hex()) == (case["owner"], case["heads"])
+    assert (memory.epoch, memory.roster_version) == (case["epoch"], case["roster_version"])
+
+
+def run_passphrase(case: Case) -> None:
+    written = passphrase.passphrase_bytes(case["text"])
+    profile = Argon2Profile("row", case["memory_kib"], case["time_cost"], case["parallelism"])
+    key = passphrase.stretch(written, bytes.fromhex(case["salt"]), profile, floor=VECTOR_FLOOR)
+    assert (written.hex(), key.hex()) == (case["written"], case["key"])
+
+
+RUNNERS: Final[dict[str, Callable[[Case], None]]] = {
+    "kdf": run_kdf,
+    "box": run_box,
+    "seal": run_seal,
+    "sign": run_sign,
+    "token": run_token,
+    "recovery-code": run_recovery_code,
+    "keyring": run_keyring,
+    "padding": run_padding,
+    "seed-wrap": run_seed_wrap,
+    "passphrase": run_passphrase,
+}
+
+
+def all_cases() -> Iterator[object]:
+    for name in FILES:
+        for case in json.loads((FOLDER / f"{name}.json").read_text())["cases"]:
+            yield pytest.param(name, case, id=f"{name}: {case['name']}")
+
+
+@pytest.mark.requirement("KEY-03")
+@pytest.mark.parametrize(("name", "case"), list(all_cases()))
+def test_a_vector_holds(name: str, case: Case) -> None:
+    if case["valid"]:
+        RUNNERS[name](case)
+        return
+
+    with pytest.raises(ERRORS[case["error"]]) as caught:
+        RUNNERS[name](case)
+
+    assert type(caught.value) is ERRORS[case["error"]]
+
+
+@pytest.mark.parametrize("name", sorted(FILES.keys() - RANDOMIZED))
+def test_the_generator_writes_what_is_committed(name: str) -> None:
+    assert (FOLDER / f"{name}.json").read_text() == rendered(name)

@@ -1,0 +1,119 @@
+"""How a profile changes, and how it is stored.
+
+Implements PCP §4 (PROF-01, PROF-02, PROF-03, PROF-05, PROF-08) and RFC 7396. A profile is a JSON object that its
+published schema allows, or nothing at all. Who may change it is ``policy``'s question, and the change log is the use
+case's. A time zone or a language tag has the right form; that it exists is not checked, since that would need files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from zkpcp.core.instants import to_rfc3339
+from zkpcp.core.schemas import JsonObject, JsonValue, Schemas, canonical_json, parse_canonical_object, pointer
+from zkpcp.errors import InvalidInputError, Violation
+
+PCP_VERSION: Final = "0.3"
+MAX_DEPTH: Final = 32
+"""How deep a patch may nest; the schemas need 4."""
+
+SCHEMA_NAMES: Final[Mapping[str, str]] = {"profile.core": "0.3/profile.core", "profile.team": "0.3/profile.team"}
+"""The namespaces there are and their schemas; any other is refused (PROF-08)."""
+
+_SERVER_MEMBERS: Final = frozenset({"pcp_version", "updated"})
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Updated:
+    """The profile after a patch, None when nothing is left of it, and JSON pointers to the members that differ now."""
+
+    profile: JsonObject | None
+    changed: tuple[str, ...]
+
+
+def merge_patch(target: JsonValue, patch: JsonValue) -> JsonValue:
+    """Apply a merge patch (RFC 7396 §2); neither argument is changed."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(target) if isinstance(target, dict) else {}
+    for member, value in patch.items():
+        if value is None:
+            merged.pop(member, None)
+        else:
+            merged[member] = merge_patch(merged.get(member), value)
+    return merged
+
+
+def update(namespace: str, current: JsonObject | None, patch: JsonValue, *, now_ms: int, schemas: Schemas) -> Updated:
+    """Patch a profile and set the members that are the server's: ``pcp_version`` and ``updated``.
+
+    What a patch says about those two is ignored, so that a client may send back what it read. A patch that leaves
+    none of the client's members leaves no profile (PROF-05). Raises InvalidInputError: an unknown namespace, a patch
+    that is no object, or a result that the schema forbids.
+    """
+    schema = schema_name(namespace)
+    if not isinstance(patch, dict):
+        raise InvalidInputError("patch must be an object", [Violation("", "must be an object")])
+    if not _is_shallow(patch):
+        raise InvalidInputError(
+            "patch nests too deep", [Violation("", f"must not nest deeper than {MAX_DEPTH} levels")]
+        )
+    before = _of_client(current or {})
+    after = merge_patch(before, _of_client(patch))
+    if not isinstance(after, dict) or not after:
+        return Updated(None, tuple(pointer(member) for member in sorted(before)))
+    profile: JsonObject = {"pcp_version": PCP_VERSION, **after, "updated": to_rfc3339(now_ms)}
+    violations = schemas.violations(schema, profile)
+    if violations:
+        raise InvalidInputError("the patched profile would not be valid", violations)
+    return Updated(profile, _changed(before, after))
+
+
+def schema_name(namespace: str) -> str:
+    """The schema of a namespace; raises InvalidInputError where none is published (PROF-08)."""
+    name = SCHEMA_NAMES.get(namespace)
+    if name is None:
+        rule = f"must be one of: {', '.join(SCHEMA_NAMES)}"
+        raise InvalidInputError("namespace has no published schema here", [Violation("namespace", rule)])
+    return name
+
+
+def serialize(profile: JsonObject) -> bytes:
+    """The one stored form of a profile: canonical JSON."""
+    return canonical_json(profile)
+
+
+def parse_stored(data: bytes | bytearray | memoryview) -> JsonObject:
+    """Read what ``serialize`` wrote; raises CorruptError for anything else."""
+    return parse_canonical_object(data, "a stored profile")
+
+
+def _of_client(profile: JsonObject) -> JsonObject:
+    return {member: value for member, value in profile.items() if member not in _SERVER_MEMBERS}
+
+
+def _changed(before: JsonObject, after: JsonObject) -> tuple[str, ...]:
+    # Compared as JSON: to Python, true equals 1.
+    members = sorted(before.keys() | after.keys())
+    return tuple(
+        pointer(member)
+        for member in members
+        if (member in before) != (member in after) or canonical_json(before[member]) != canonical_json(after[member])
+    )
+
+
+def _is_shallow(value: JsonValue) -> bool:
+    level: list[JsonValue] = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [child for parent in level for child in _children(parent)]
+        if not level:
+            return True
+    return False
+
+
+def _children(value: JsonValue) -> list[JsonValue]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []

@@ -1,0 +1,231 @@
+"""Which pages answer a query best, and what of them to show.
+
+Implements the ranking of PCP §5.5: BM25 over exact words and stems, then what a page's life says about it (MEM-11 and
+the relations of §5.2.5). Pure: what may be seen at all was filtered before (MEM-17), and the statistics are of the
+candidates given, so nothing else can show in a score (MEM-13).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, Protocol, TypeVar
+
+from zkpcp.core import terms
+from zkpcp.core.paths import PagePath
+from zkpcp.core.terms import Query
+
+# The best lexical setting found on conversational and encyclopedic sets; see bench/search.
+K1: Final = 0.9
+B: Final = 0.4
+EXACT_WEIGHT: Final = 0.3
+STEM_WEIGHT: Final = 1.0
+
+STALE_FACTOR: Final = 0.7
+NOT_CURRENT_FACTOR: Final = 0.5
+SUPERSEDED_FACTOR: Final = 0.5
+
+SNIPPET_CHARS: Final = 240
+_ELLIPSIS: Final = "…"
+_WHY_WORDS: Final = 6
+
+
+class Head(Protocol):
+    """What ranking asks of a page; ``core.pages.Head`` is one."""
+
+    @property
+    def path(self) -> PagePath: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def lifecycle(self) -> str: ...
+    @property
+    def updated_ms(self) -> int: ...
+    @property
+    def supersedes(self) -> Sequence[str]: ...
+    def is_current(self, now_ms: int) -> bool: ...
+
+
+H = TypeVar("H", bound=Head)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Candidate(Generic[H]):
+    """A page that may be shown: its ``length`` in weighted words and the counts of the query's terms it holds."""
+
+    head: H
+    length: int
+    frequencies: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Scored(Generic[H]):
+    """A page with its score, above 0; scores compare within one answer only."""
+
+    head: H
+    score: float
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Corpus:
+    """The statistics BM25 rests on: pages, their mean length, and how many of them hold each of the query's terms."""
+
+    pages: int
+    mean_length: float
+    document_frequencies: Mapping[str, int]
+
+
+def rank(query: Query, candidates: Iterable[Candidate[H]], *, now_ms: int, limit: int) -> list[Scored[H]]:
+    """The best ``limit`` pages that hold a word of the query; equal scores go to the newer page, then by id.
+
+    ``candidates`` are all pages of the searched slots that the caller may see, also those without a hit.
+    """
+    everything = list(candidates)
+    score = scorer(query, corpus_of(everything))
+    scored = [
+        Scored(candidate.head, score(candidate) * standing(candidate.head, now_ms))
+        for candidate in everything
+        if candidate.frequencies
+    ]
+    return _successors_first([item for item in scored if item.score > 0])[:limit]
+
+
+def corpus_of(candidates: Sequence[Candidate[H]]) -> Corpus:
+    """Count the candidates."""
+    counts: Counter[str] = Counter()
+    for candidate in candidates:
+        counts.update(candidate.frequencies.keys())
+    total = sum(candidate.length for candidate in candidates)
+    return Corpus(len(candidates), total / len(candidates) if candidates else 0.0, counts)
+
+
+def scorer(query: Query, corpus: Corpus) -> Callable[[Candidate[H]], float]:
+    """Okapi BM25 with Lucene's idf: per word, ``EXACT_WEIGHT`` for the word and ``STEM_WEIGHT`` for its stem.
+
+    The stems of one word under several languages are taken for one term, as frequent as the most frequent of them.
+    """
+    slots: dict[str, list[int]] = {}
+    weights: list[float] = []
+    for word in query.words:
+        for weight, forms in ((EXACT_WEIGHT, (word.exact,)), (STEM_WEIGHT, word.stems)):
+            for form in forms:
+                slots.setdefault(form, []).append(len(weights))
+            weights.append(weight * _idf(forms, corpus))
+    base = K1 * (1 - B)
+    per_word = K1 * B / corpus.mean_length if corpus.mean_length else 0.0
+
+    def score(candidate: Candidate[H]) -> float:
+        # Over the few terms that the page holds, not over the query's: this runs for every page.
+        counts: dict[int, int] = {}
+        for term, count in candidate.frequencies.items():
+            for slot in slots.get(term, ()):
+                if count > counts.get(slot, 0):
+                    counts[slot] = count
+        damping = base + per_word * candidate.length
+        return sum([weights[slot] * counts[slot] / (counts[slot] + damping) for slot in sorted(counts)])
+
+    return score
+
+
+def standing(head: Head, now_ms: int) -> float:
+    """What a page's life leaves of its score: less when stale or outside its validity."""
+    factor = STALE_FACTOR if head.lifecycle == "stale" else 1.0
+    return factor if head.is_current(now_ms) else factor * NOT_CURRENT_FACTOR
+
+
+def snippet(body: str, query: Query, max_chars: int = SNIPPET_CHARS) -> str:
+    """The part of a body that holds most of the query's words, on one line; its start when it holds none."""
+    hits = list(terms.find(body, query))
+    if not hits:
+        return _cut(body, 0, max_chars)
+    best = max(range(len(hits)), key=lambda first: (_different(hits, first, max_chars), -first))
+    # Some words before the first hit, so that it can be read.
+    return _cut(body, max(0, hits[best].start - max_chars // 6), max_chars)
+
+
+def why(query: Query, *, title: str, body: str) -> str:
+    """Which of the query's words matched, and where: ``boiler in the title; service in the text``; or nothing."""
+    in_title = _names(query, title, frozenset())
+    in_body = _names(query, body, frozenset(in_title))
+    places = ((in_title, "the title"), (in_body, "the text"))
+    return "; ".join(f"{', '.join(words[:_WHY_WORDS])} in {place}" for words, place in places if words)
+
+
+def _idf(forms: Sequence[str], corpus: Corpus) -> float:
+    holding = max((corpus.document_frequencies.get(form, 0) for form in forms), default=0)
+    return math.log(1 + (corpus.pages - holding + 0.5) / (holding + 0.5))
+
+
+def _successors_first(scored: list[Scored[H]]) -> list[Scored[H]]:
+    """Sort by score, with each superseded page behind the pages that supersede it.
+
+    A successor that matches less well is raised to its predecessor's lowered score rather than the predecessor buried
+    under it: whoever asks for the old page should meet the new one first.
+    """
+    by_path = {item.head.path.folded: item for item in scored}
+    successors: dict[str, list[str]] = {}
+    for item in scored:
+        for target in map(str.lower, item.head.supersedes):
+            if target in by_path and target != item.head.path.folded:
+                successors.setdefault(target, []).append(item.head.path.folded)
+    lowered = [
+        Scored(item.head, item.score * SUPERSEDED_FACTOR) if path in successors else item
+        for path, item in by_path.items()
+    ]
+    lowered.sort(key=_order)
+    return _behind(lowered, successors) if successors else lowered
+
+
+def _behind(items: list[Scored[H]], successors: Mapping[str, Sequence[str]]) -> list[Scored[H]]:
+    by_path = {item.head.path.folded: item for item in items}
+    placed: dict[str, Scored[H]] = {}
+    for item in items:
+        # Depth first without recursion: a chain of successors may be long, and a circle must end.
+        stack = [item.head.path.folded]
+        opened: set[str] = set()
+        while stack:
+            path = stack[-1]
+            later = () if path in opened else successors.get(path, ())
+            opened.add(path)
+            waiting = [other for other in later if other not in placed and other not in opened]
+            if waiting:
+                stack.extend(sorted(waiting, key=lambda other: _order(by_path[other]), reverse=True))
+                continue
+            stack.pop()
+            placed.setdefault(path, Scored(by_path[path].head, max(by_path[path].score, item.score)))
+    return list(placed.values())
+
+
+def _order(item: Scored[H]) -> tuple[float, int, str]:
+    return -item.score, -item.head.updated_ms, item.head.id
+
+
+def _different(hits: Sequence[terms.Hit], first: int, max_chars: int) -> int:
+    end = hits[first].start + max_chars - max_chars // 6
+    seen: set[int] = set()
+    for number in range(first, len(hits)):
+        if hits[number].end > end:
+            break
+        seen.add(hits[number].word)
+    return len(seen)
+
+
+def _cut(body: str, start: int, max_chars: int) -> str:
+    if start > 0:
+        blank = body.find(" ", start, start + max_chars // 6)
+        start = blank + 1 if blank >= 0 else start
+    room = max_chars - 2 * len(_ELLIPSIS)
+    end = start + room
+    if end < len(body):
+        blank = body.rfind(" ", start + room * 3 // 4, end)
+        end = blank if blank >= 0 else end
+    text = " ".join(body[start:end].split())
+    return f"{_ELLIPSIS if start > 0 else ''}{text}{_ELLIPSIS if end < len(body) else ''}"
+
+
+def _names(query: Query, text: str, without: frozenset[str]) -> list[str]:
+    found = {hit.word for hit in terms.find(text, query)}
+    names = [word.text for number, word in enumerate(query.words) if number in found]
+    return [name for name in names if name not in without]

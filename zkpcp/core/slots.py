@@ -1,0 +1,91 @@
+"""Key slots: which slot holds an object, and which sub keys a set of scopes opens.
+
+Slots follow the scopes, so that consent is enforced by keys as well as by policy (U1, SCOPE-02). A grant's keyring
+carries the slice computed here and nothing else. Limits, on purpose: within one memory slot, read and write share
+the slot's keys (write without read is policy there), and path tags are one key for all memory grants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+PATHS: Final = "paths"
+CONTROLLER: Final = "controller"
+MAIN_PARTITION: Final = "main"
+
+SubKeyName = Literal["rec", "head", "terms", "link", "integrity", "inbox", "tag"]
+
+_MEMORY_KEYS: Final[tuple[SubKeyName, ...]] = ("rec", "head", "terms", "link", "integrity")
+_SENSITIVE_KEYS: Final[tuple[SubKeyName, ...]] = (*_MEMORY_KEYS, "inbox")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SubKeyRef:
+    """One sub key by name; its generation is decided when the keyring is made."""
+
+    slot: str
+    name: SubKeyName
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """What a keyring carries: sub keys, and the public inbox keys of slots that can be written to but not read."""
+
+    sub_keys: frozenset[SubKeyRef]
+    inboxes: frozenset[str]
+
+    @property
+    def slots(self) -> frozenset[str]:
+        """The slots of which at least one sub key is held."""
+        return frozenset(ref.slot for ref in self.sub_keys)
+
+
+def memory_slot(partition: str, *, sensitive: bool) -> str:
+    """The slot of a page: partition and sensitivity decide."""
+    return f"memory.sensitive/{partition}" if sensitive else f"memory/{partition}"
+
+
+def profile_slot(namespace: str) -> str:
+    """The slot of a profile namespace bears the namespace's own name."""
+    return namespace
+
+
+def partition_of(slot: str) -> str | None:
+    """The partition of a memory slot, None for every other slot."""
+    head, _, partition = slot.partition("/")
+    return partition if head in ("memory", "memory.sensitive") and partition else None
+
+
+def is_sensitive(slot: str) -> bool:
+    """Whether pages of this slot are sensitive."""
+    return slot.startswith("memory.sensitive/")
+
+
+def category_of(slot: str) -> str:
+    """The audit category of a slot (§7): the part before the partition."""
+    return slot.partition("/")[0]
+
+
+def slice_for(scopes: Iterable[str], partitions: Iterable[str] = (MAIN_PARTITION,)) -> Slice:
+    """The slice that these effective scopes open in these partitions; nothing more."""
+    held = set(scopes)
+    refs: set[SubKeyRef] = set()
+    inboxes: set[str] = set()
+    for namespace in ("profile.core", "profile.team"):
+        if f"{namespace}:read" in held or f"{namespace}:write" in held:
+            refs.add(SubKeyRef(profile_slot(namespace), "rec"))
+    if "memory:read" in held or "memory:write" in held:
+        refs.add(SubKeyRef(PATHS, "tag"))
+    for partition in partitions:
+        normal = memory_slot(partition, sensitive=False)
+        sensitive = memory_slot(partition, sensitive=True)
+        if "memory:read" in held or "memory:write" in held:
+            refs.update(SubKeyRef(normal, name) for name in _MEMORY_KEYS)
+            inboxes.add(sensitive)
+        if ("memory:read" in held and "memory.sensitive:read" in held) or (
+            "memory:write" in held and "memory.sensitive:write" in held
+        ):
+            refs.update(SubKeyRef(sensitive, name) for name in _SENSITIVE_KEYS)
+    return Slice(frozenset(refs), frozenset(inboxes))

@@ -1,0 +1,266 @@
+"""What storage keeps, as values: ciphertext, look-up ids and the readable metadata of KEY-01. Never a key.
+
+Instants are integers, milliseconds since the epoch (UTC). Sealed fields are opaque bytes here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from zkpcp.core.grants import GrantStatus
+
+HolderKind = Literal["principal", "grant"]
+TokenKind = Literal["code", "access", "refresh"]
+SeedWrapKind = Literal["passphrase", "recovery"]
+
+
+@dataclass(frozen=True, slots=True)
+class ContextRow:
+    """A context. ``context_id`` is opaque and random; ``handle`` is its public name."""
+
+    context_id: str
+    handle: str
+    kind: str
+    controller: str
+    controller_type: str
+    created_ms: int
+    locked_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RosterRow:
+    """The current roster: its exact signed bytes."""
+
+    context_id: str
+    version: int
+    body: bytes
+    signature: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SeedWrapRow:
+    """A principal's seed under a passphrase or a recovery code. The Argon2 parameters are 0 for a recovery wrap."""
+
+    context_id: str
+    principal: str
+    kind: SeedWrapKind
+    salt: bytes
+    memory_kib: int
+    time_cost: int
+    parallelism: int
+    wrapped: bytes
+    created_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A signed-in browser or command line: the seed under the session's secret, which is not stored."""
+
+    context_id: str
+    lookup_id: bytes
+    principal: str
+    created_ms: int
+    seen_ms: int
+    expires_ms: int
+    wrapped: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRow:
+    """An OAuth client. ``source`` says where its name comes from: ``dcr`` (it named itself) or ``owner`` (the owner typed it)."""
+
+    context_id: str
+    client_id: str
+    name: str
+    source: str
+    redirect_uris: tuple[str, ...]
+    refreshable: bool
+    created_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizationRow:
+    """A pending authorization: what the consent page asks about. ``lookup_id`` is derived from a secret in the page's URL."""
+
+    context_id: str
+    lookup_id: bytes
+    client_id: str
+    redirect_uri: str
+    state: str | None
+    scopes: tuple[str, ...]
+    code_challenge: str
+    created_ms: int
+    expires_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class GrantRow:
+    """A grant with its public keys, signed by the consenting principal. ``anchor`` is empty once the grant is revoked."""
+
+    context_id: str
+    grant_id: str
+    principal: str
+    on_behalf_of: str | None
+    client_id: str
+    client_name: str
+    scopes: tuple[str, ...]
+    status: GrantStatus
+    created_ms: int
+    used_ms: int
+    refreshable: bool
+    kem_public: bytes
+    sig_public: bytes
+    signature: bytes
+    anchor: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class KeyringRow:
+    """A keyring, sealed to its holder's public key and signed: by the owner for a principal, by the principal for a grant."""
+
+    context_id: str
+    holder_kind: HolderKind
+    holder: str
+    epoch: int
+    sealed: bytes
+    signature: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRow:
+    """A code, access or refresh token by its look-up id. ``wrapped`` (the grant seed) is None once it is used up.
+
+    ``redirect_uri`` and ``code_challenge`` are set for codes only.
+    """
+
+    context_id: str
+    lookup_id: bytes
+    kind: TokenKind
+    grant_id: str
+    client_id: str
+    scopes: tuple[str, ...]
+    created_ms: int
+    expires_ms: int
+    used_ms: int | None
+    wrapped: bytes | None
+    redirect_uri: str | None = None
+    code_challenge: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AccessView:
+    """All that one call needs to open its keyring, read in one query. ``keyring`` is None while no copy is sealed yet."""
+
+    token: TokenRow
+    grant: GrantRow
+    keyring: KeyringRow | None
+    roster: RosterRow
+
+
+@dataclass(frozen=True, slots=True)
+class PageRow:
+    """A sealed page. ``sealed`` is the stored file, ``head`` the listing entry, ``terms`` the term vector."""
+
+    context_id: str
+    page_id: str
+    slot: str
+    generation: int
+    version: int
+    review_state: str
+    updated_ms: int
+    expires_ms: int | None
+    sealed: bytes
+    head: bytes
+    terms: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class HeadRow:
+    """The parts of a page that a listing needs."""
+
+    page_id: str
+    slot: str
+    generation: int
+    version: int
+    review_state: str
+    updated_ms: int
+    expires_ms: int | None
+    head: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TermsRow:
+    """The parts of a page that a search scans."""
+
+    page_id: str
+    slot: str
+    generation: int
+    version: int
+    review_state: str
+    updated_ms: int
+    expires_ms: int | None
+    terms: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class InboxRow:
+    """A sensitive page written by a caller who may not read it: sealed to the slot's inbox, signed by the grant, in quarantine."""
+
+    context_id: str
+    page_id: str
+    slot: str
+    generation: int
+    grant_id: str
+    updated_ms: int
+    expires_ms: int | None
+    sealed: bytes
+    signature: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileRow:
+    """A sealed profile namespace."""
+
+    context_id: str
+    namespace: str
+    generation: int
+    version: int
+    updated_ms: int
+    sealed: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileChangeRow:
+    """One entry of a profile's change log (PROF-04): who and when in the clear, which members sealed."""
+
+    context_id: str
+    namespace: str
+    version: int
+    at_ms: int
+    principal: str
+    client: str | None
+    generation: int
+    sealed: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """An audit entry as canonical JSON with its place in the hash chain; the other members repeat it for filters."""
+
+    context_id: str
+    seq: int
+    at_ms: int
+    action: str
+    outcome: str
+    categories: tuple[str, ...]
+    entry: bytes
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class AuditHead:
+    """The newest place in a context's audit chain; ``seq`` 0 and 32 zero bytes before the first entry."""
+
+    seq: int
+    hash: bytes

@@ -1,0 +1,494 @@
+"""Which search terms a page and a query have, and the encoded term vector that a query scans.
+
+Implements the terms of PCP §5.5: compatibility-normalized, case-folded words, each as it stands and as its Snowball
+stem; pairs of characters where a script writes no spaces; joined identifiers as parts and whole. Scoring is
+``ranking``'s question. A vector is plaintext in another form: it is sealed wherever a page would be, and nothing here
+is kept between calls.
+
+Kinds of terms: ``e:`` exact word, ``s:`` stem, ``tag:``, ``type:`` and ``path:`` (a segment) for what a page is filed
+under.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from types import MappingProxyType
+from typing import Final
+
+import snowballstemmer
+
+from zkpcp.errors import CorruptError
+
+MAX_WORD_CHARS: Final = 64
+"""A longer word is cut: it is data, such as a key or an encoded file, and its start is enough to find it."""
+MAX_WORDS: Final = 16_384
+"""How many distinct words of a page are indexed: its path, tags and title first, then the body in order."""
+MAX_QUERY_WORDS: Final = 64
+MAX_TF: Final = 0xFF - 0x20
+"""Counts above it are written as it; BM25 is all but flat there."""
+
+_TITLE_WEIGHT: Final = 2
+_TAG_WEIGHT: Final = 2
+_PATH_WEIGHT: Final = 1
+
+_LANGUAGES: Final[Mapping[str, str]] = {
+    "en": "english",
+    "de": "german",
+    "es": "spanish",
+    "fr": "french",
+    "it": "italian",
+    "pt": "portuguese",
+    "nl": "dutch",
+    "sv": "swedish",
+    "ru": "russian",
+}
+_LATIN: Final = tuple(name for name in _LANGUAGES.values() if name != "russian")
+# What a short note in Latin letters is stemmed by when it has no word that tells its language.
+_FALLBACK: Final = "english"
+_MIN_PAGE_VOTES: Final = 2
+
+# Words that tell languages apart, chosen short and frequent; with accents and as they are typed without.
+_TELLING: Final[Mapping[str, str]] = {
+    "english": "the and of to is was that with for are have this not from what which who how when where does "
+    "did my your has been about would they there",
+    "german": "der die das und ist nicht ein eine mit von zu den dem auf fur im ich wir wie wer wann auch "
+    "sich werden wurde bei aus oder uber war sind welche für über",
+    "spanish": "el los las que del por para con una es como mas pero su al fue son cuando donde quien cual esta y "
+    "en más él dónde quién cuál está",
+    "french": "le les des et est une dans pour que qui sur avec pas au du ce sont ou quel quelle nous vous "
+    "elle il aux mais à où été",
+    "italian": "il gli di che e una per con del della sono non come piu ma nel alla quando dove chi quale ha "
+    "anche degli è più perché",
+    "portuguese": "o os as um uma do da dos das em no na nao com para que foi sao mais quando onde quem qual "
+    "ao pelo e não são",
+    "dutch": "de het een en van is dat niet met voor op zijn aan er ook maar wat wie hoe waar wanneer naar "
+    "bij door welke uit",
+    "swedish": "och att det som en ett ar av pa den till inte med for har jag vi var hur nar vem vad vilken "
+    "eller om men fran på är för från när",
+}
+_VOTES: Final[Mapping[str, tuple[str, ...]]] = {
+    word: tuple(language for language in _LATIN if word in _TELLING[language].split())
+    for word in " ".join(_TELLING.values()).split()
+}
+
+# Scripts written without spaces (kana, ideographs, Thai, Lao, Khmer, Myanmar), and Hangul, whose endings join the word.
+_UNSPACED: Final = (
+    "\u0e01-\u0e4e\u0e81-\u0ece\u1000-\u1049\u1780-\u17d3\u3005-\u3007\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3400-\u4dbf"
+    "\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff"
+)
+# Vowel signs and accents belong to words, though Python's \w leaves them out.
+_MARKS: Final = "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0df3\u1b00-\u1b44"
+_WORD: Final = rf"[\w{_MARKS}{_UNSPACED}]+"
+_TOKEN: Final = re.compile(rf"{_WORD}(?:[-.@+]{_WORD})*")
+_JOINERS: Final = re.compile(r"[-._@+]+")
+_RUN: Final = re.compile(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")
+_IS_UNSPACED: Final = re.compile(f"[{_UNSPACED}]")
+_ACCENTS: Final = re.compile("[\u0300-\u036f]")
+_CYRILLIC: Final = re.compile("[\u0400-\u04ff]")
+# Characters that are not seen: soft hyphen, zero-width space, joiners, word joiner, byte order mark.
+_UNSEEN: Final = dict.fromkeys((0xAD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF))
+
+_KINDS: Final[Mapping[str, int]] = {"e": 1, "s": 2, "tag": 3, "type": 4, "path": 5}
+_KIND_NAMES: Final[Mapping[int, str]] = {number: name for name, number in _KINDS.items()}
+_EXACT: Final = _KINDS["e"]
+_STEM: Final = _KINDS["s"]
+_FIRST_TEXT_BYTE: Final = 0x20
+_VERSION: Final = b"1 "
+_HEADER: Final = re.compile(rb"1 (0|[1-9][0-9]{0,17})")
+_CONTROL: Final = re.compile("[\x00-\x1f\ud800-\udfff]")
+
+_Stem = Callable[[str], str]
+Blob = bytes | bytearray
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TermVector:
+    """A page's terms with their weighted counts (1 to ``MAX_TF``), and its ``length`` in weighted words."""
+
+    length: int
+    frequencies: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class QueryWord:
+    """One word of a query: as it stands, and every stem a page may have filed it under."""
+
+    exact: str
+    stems: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The word itself, normalized."""
+        return self.exact.removeprefix("e:")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Query:
+    """The words of a query, each once, and the languages whose stems they have. Nothing of it is shown by ``repr``."""
+
+    words: tuple[QueryWord, ...]
+    languages: tuple[str, ...]
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """Every term to look up, each once."""
+        return tuple(dict.fromkeys(term for word in self.words for term in (word.exact, *word.stems)))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Needle:
+    """One text to find in a vector: ``line`` is its start there, ``parent`` the needle it begins with, or -1."""
+
+    line: bytes
+    parent: int
+    wanted: Mapping[int, str]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Probe:
+    """Terms made ready to be looked up in many vectors."""
+
+    needles: tuple[_Needle, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """Where a query's word with the number ``word`` stands in a text: characters ``start`` to ``end``."""
+
+    start: int
+    end: int
+    word: int
+
+
+def terms_of_page(
+    title: str,
+    tags: Iterable[str],
+    type: str | None,  # noqa: A002 - the frontmatter key's name
+    path: str,
+    body: str,
+    language: str | None = None,
+) -> TermVector:
+    """Count a page's terms; the words of its title and tags weigh double, and those of its path count too.
+
+    Words are stemmed in the language that the page's own words tell, else in ``language`` (a BCP 47 tag, such as the
+    profile's first), else as English. Never fails, whatever the text.
+    """
+    tags = tuple(tags)
+    counts: Counter[str] = Counter()
+    for weight, text in ((_PATH_WEIGHT, path), (_TAG_WEIGHT, " ".join(tags)), (_TITLE_WEIGHT, title), (1, body)):
+        for word, count in Counter(_words(text)).items():
+            counts[word] += weight * count
+    kept = dict(islice(counts.items(), MAX_WORDS))
+    stem = _stemmer(_page_language(kept, language))
+    frequencies: Counter[str] = Counter()
+    for word, count in kept.items():
+        exact, stemmed = _forms(word, stem)
+        frequencies["e:" + exact] += count
+        frequencies["s:" + stemmed] += count
+    for term in _labels(tags, type, path):
+        frequencies[term] = 1
+    return TermVector(sum(kept.values()), {term: min(count, MAX_TF) for term, count in frequencies.items()})
+
+
+def terms_of_query(text: str, language: str | None = None) -> Query:
+    """The words of a query, ``MAX_QUERY_WORDS`` at most, as pages may have filed them.
+
+    A page is stemmed in its own language: so besides the query's, ``language``, English and the bare word are looked
+    up, and every language we know when the query does not tell its own.
+    """
+    words = list(dict.fromkeys(islice(_words(text), MAX_QUERY_WORDS)))
+    languages = _query_languages(words, language)
+    stemmers = [_stemmer(name) for name in languages]
+    found: dict[str, dict[str, None]] = {}
+    for word in words:
+        stems = found.setdefault("e:" + _fold(word), {})
+        stems.update(dict.fromkeys(f"s:{stem}" for _, stem in (_forms(word, each) for each in (*stemmers, None))))
+    return Query(tuple(QueryWord(exact, tuple(stems)) for exact, stems in found.items()), languages)
+
+
+def find(text: str, query: Query) -> Iterator[Hit]:
+    """Where the words of a query stand in a text as it was written, in order."""
+    by_term: dict[str, int] = {}
+    for number, word in enumerate(query.words):
+        for term in (word.exact, *word.stems):
+            by_term.setdefault(term, number)
+    stemmers = [_stemmer(name) for name in query.languages]
+    starts = frozenset(word.text[:2] for word in query.words)
+    known: dict[str, int | None] = {}
+    for token in _TOKEN.finditer(text):
+        for start, end in _pieces(token):
+            piece = text[start:end]
+            if piece not in known:
+                known[piece] = _number_of(piece, by_term, stemmers, starts)
+            word_number = known[piece]
+            if word_number is not None:
+                yield Hit(start, end, word_number)
+
+
+def tag_term(tag: str) -> str:
+    """The term of a whole tag, for filters."""
+    return "tag:" + _label(tag)
+
+
+def type_term(type_: str) -> str:
+    """The term of a page's type, for filters."""
+    return "type:" + _label(type_)
+
+
+def path_term(segment: str) -> str:
+    """The term of one path segment, for filters."""
+    return "path:" + _label(segment)
+
+
+def encode(vector: TermVector) -> bytes:
+    """Write a vector for ``lookup``: a header with the length, then one line per text and kind, sorted.
+
+    A line is the text in UTF-8, a byte below 0x20 for its kind, and one byte for the count; so a text's lines stand
+    before those of every longer text that begins with it. A stem's line is left out where the word itself has the
+    same count. Raises ValueError for a term that ``terms_of_page`` would not make.
+    """
+    lines = [_line(term, count) for term, count in _stored(vector.frequencies)]
+    return b"\n".join([_VERSION + str(vector.length).encode(), *sorted(lines)])
+
+
+def decode(blob: bytes | bytearray | memoryview) -> TermVector:
+    """Read a whole vector; raises CorruptError for what ``encode`` does not write."""
+    data = bytes(blob)
+    header, *lines = data.split(b"\n")
+    match = _HEADER.fullmatch(header)
+    vector = None if match is None else _read_lines(int(match[1]), lines)
+    if vector is None or encode(vector) != data:
+        raise CorruptError("a stored term vector is not in its canonical form")
+    return vector
+
+
+def length_of(blob: Blob) -> int:
+    """A stored vector's length, without reading the rest; raises CorruptError."""
+    match = _HEADER.match(blob)
+    if match is None:
+        raise CorruptError("a stored term vector has no header")
+    return int(match[1])
+
+
+def probe(terms: Iterable[str]) -> Probe:
+    """Make terms ready for ``lookup``; worth it when there is more than one vector."""
+    wanted: dict[bytes, dict[int, str]] = {}
+    for term in terms:
+        kind, text = _split(term)
+        wanted.setdefault(b"\n" + text.encode(), {})[kind] = term
+    needles: list[_Needle] = []
+    lines = sorted(wanted)
+    for number, line in enumerate(lines):
+        parent = next((other for other in range(number - 1, -1, -1) if line.startswith(lines[other])), -1)
+        needles.append(_Needle(line, parent, MappingProxyType(wanted[line])))
+    return Probe(tuple(needles))
+
+
+def lookup(blob: Blob, terms: Probe | Iterable[str]) -> dict[str, int]:
+    """The counts of those of ``terms`` that a stored vector holds, without decoding it.
+
+    Costs one substring search per text, and none for a text that begins with one that no term begins with.
+    Raises CorruptError where a line is cut off.
+    """
+    ready = terms if isinstance(terms, Probe) else probe(terms)
+    found: dict[str, int] = {}
+    places: list[int] = []
+    search = blob.find
+    for needle in ready.needles:
+        parent = needle.parent
+        place = search(needle.line) if parent < 0 else -1 if places[parent] < 0 else search(needle.line, places[parent])
+        places.append(place)
+        if place >= 0:
+            _collect(blob, place, needle, found)
+    return found
+
+
+def _collect(blob: Blob, place: int, needle: _Needle, found: dict[str, int]) -> None:
+    size = len(needle.line)
+    exact = stem = -1
+    try:
+        while (kind := blob[place + size]) < _FIRST_TEXT_BYTE:
+            count = blob[place + size + 1] - _FIRST_TEXT_BYTE
+            if kind == _EXACT:
+                exact = count
+            elif kind == _STEM:
+                stem = count
+            if kind in needle.wanted and count > 0:
+                found[needle.wanted[kind]] = count
+            place += size + 2
+            if not blob.startswith(needle.line, place):
+                break
+    except IndexError:
+        raise CorruptError("a stored term vector ends inside a line") from None
+    if stem < 0 < exact and _STEM in needle.wanted:
+        found[needle.wanted[_STEM]] = exact
+
+
+def _stored(frequencies: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    """The lines to write: without the stems that ``lookup`` infers, with a zero for those it must not infer."""
+    for term, count in frequencies.items():
+        if term.startswith("s:") and frequencies.get("e:" + term[2:]) == count:
+            continue
+        yield term, count
+        if term.startswith("e:") and "s:" + term[2:] not in frequencies:
+            yield "s:" + term[2:], 0
+
+
+def _line(term: str, count: int) -> bytes:
+    kind, text = _split(term)
+    if not 0 <= count <= MAX_TF or not text or _CONTROL.search(text) is not None:
+        raise ValueError("a term must be text without control characters, and its count at most MAX_TF")
+    return b"%b%c%c" % (text.encode(), kind, count + _FIRST_TEXT_BYTE)
+
+
+def _split(term: str) -> tuple[int, str]:
+    name, _, text = term.partition(":")
+    if name not in _KINDS:
+        raise ValueError("a term must begin with its kind")
+    return _KINDS[name], text
+
+
+def _read_lines(length: int, lines: list[bytes]) -> TermVector | None:
+    # Returns None instead of raising: the decoder's exceptions carry the text.
+    frequencies: dict[str, int] = {}
+    for line in lines:
+        kind = line[-2] if len(line) > 2 else 0  # noqa: PLR2004 - text, kind, count
+        if kind not in _KIND_NAMES or line[-1] < _FIRST_TEXT_BYTE:
+            return None
+        try:
+            text = line[:-2].decode()
+        except UnicodeDecodeError:
+            return None
+        frequencies[f"{_KIND_NAMES[kind]}:{text}"] = line[-1] - _FIRST_TEXT_BYTE
+        if _CONTROL.search(text) is not None:
+            return None
+    for term in [term for term in frequencies if term.startswith("e:")]:
+        frequencies.setdefault("s:" + term[2:], frequencies[term])
+    return TermVector(length, {term: count for term, count in frequencies.items() if count > 0})
+
+
+def _words(text: str) -> Iterator[str]:
+    """The words of a text, normalized but not yet folded, since stemmers want accents."""
+    for token in _TOKEN.findall(_normalize(text)):
+        if token.isascii() and token.isalnum():
+            yield token[:MAX_WORD_CHARS]
+            continue
+        parts = [part for part in _JOINERS.split(token) if part]
+        for part in parts:
+            yield from _runs(part)
+        if len(parts) > 1 and len(token) <= MAX_WORD_CHARS:
+            yield token.strip("_")
+
+
+def _runs(part: str) -> Iterator[str]:
+    if part.isascii():
+        yield part[:MAX_WORD_CHARS]
+        return
+    for run in _RUN.findall(part):
+        if _IS_UNSPACED.match(run) is None:
+            yield run[:MAX_WORD_CHARS]
+        elif len(run) == 1:
+            yield run
+        else:
+            yield from (run[at : at + 2] for at in range(len(run) - 1))
+
+
+def _pieces(token: re.Match[str]) -> Iterator[tuple[int, int]]:
+    """The places of a token's words in the text as it was written: its parts, or pairs of characters."""
+    for run in _RUN.finditer(token[0]):
+        start = token.start() + run.start()
+        if _IS_UNSPACED.match(run[0]) is not None:
+            last = max(len(run[0]) - 1, 1)
+            yield from ((start + at, min(start + at + 2, start + len(run[0]))) for at in range(last))
+            continue
+        begin = 0
+        for joiner in (*_JOINERS.finditer(run[0]), None):
+            end = len(run[0]) if joiner is None else joiner.start()
+            if end > begin:
+                yield start + begin, start + end
+            begin = end if joiner is None else joiner.end()
+
+
+def _number_of(piece: str, by_term: Mapping[str, int], stemmers: list[_Stem], starts: frozenset[str]) -> int | None:
+    word = _normalize(piece)[:MAX_WORD_CHARS]
+    exact = _fold(word)
+    if exact[:2] not in starts:
+        return None
+    if "e:" + exact in by_term:
+        return by_term["e:" + exact]
+    stems = (_forms(word, stem)[1] for stem in (*stemmers, None))
+    return next((by_term["s:" + stem] for stem in stems if "s:" + stem in by_term), None)
+
+
+def _normalize(text: str) -> str:
+    if text.isascii():
+        return text.lower()
+    # Case folding can undo compatibility forms, so they are made twice (Unicode Standard, D146).
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return folded.translate(_UNSEEN)
+
+
+def _fold(word: str) -> str:
+    """The word without accents, so that both spellings find each other."""
+    if word.isascii():
+        return word
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFD", word))) or word
+
+
+def _forms(word: str, stem: _Stem | None) -> tuple[str, str]:
+    """The word as it stands and its stem; what holds a digit, a joiner or an unspaced script is its own stem."""
+    exact = _fold(word)
+    if stem is None or not word.isalpha() or _IS_UNSPACED.match(word) is not None:
+        return exact, exact
+    return exact, _fold(stem(word)) or exact
+
+
+def _labels(tags: Iterable[str], type_: str | None, path: str) -> Iterator[str]:
+    labels = (*map(tag_term, tags), type_term(type_ or ""), *map(path_term, path.split("/")))
+    yield from (label for label in labels if label.partition(":")[2])
+
+
+def _label(text: str) -> str:
+    return _CONTROL.sub(" ", _fold(_normalize(text)).strip())[: 4 * MAX_WORD_CHARS]
+
+
+def _stemmer(language: str) -> _Stem:
+    # Made anew for each call: a stemmer keeps the words it has seen.
+    stem: _Stem = snowballstemmer.stemmer(language).stemWord
+    return stem
+
+
+def _page_language(counts: Mapping[str, int], language: str | None) -> str:
+    return _detect(counts, _MIN_PAGE_VOTES) or _given(language) or _FALLBACK
+
+
+def _query_languages(words: list[str], language: str | None) -> tuple[str, ...]:
+    if any(_CYRILLIC.match(word) for word in words):
+        return ("russian", _FALLBACK)
+    told = _detect(dict.fromkeys(words, 1), 1)
+    return _LATIN if told is None else tuple(dict.fromkeys((told, _given(language) or _FALLBACK, _FALLBACK)))
+
+
+def _given(language: str | None) -> str | None:
+    return None if language is None else _LANGUAGES.get(language.partition("-")[0].lower())
+
+
+def _detect(counts: Mapping[str, int], min_votes: int) -> str | None:
+    """The language most telling words vote for; None with fewer votes or a tie."""
+    if not counts:
+        return None
+    if sum(map(bool, map(_CYRILLIC.match, counts))) * 2 > len(counts):
+        return "russian"
+    votes: Counter[str] = Counter()
+    for word in counts.keys() & _VOTES.keys():
+        for language in _VOTES[word]:
+            votes[language] += counts[word]
+    best = votes.most_common(2)
+    if not best or best[0][1] < min_votes or (len(best) > 1 and best[0][1] == best[1][1]):
+        return None
+    return best[0][0]

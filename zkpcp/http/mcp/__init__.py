@@ -1,0 +1,1 @@
+"""The MCP endpoint: one context's tools for clients of both protocol revisions."""

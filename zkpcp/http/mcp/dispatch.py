@@ -1,0 +1,125 @@
+"""What a method answers.
+
+One function for both families of revisions (AUTH-03): it knows no HTTP and no envelope. Implements AUTH-36, AUTH-38,
+TOOL-06, TOOL-08 and TOOL-16. It holds nothing between two calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Generic
+
+from zkpcp.core.discovery import PCP_VERSION
+from zkpcp.core.schemas import JsonObject
+from zkpcp.errors import (
+    CorruptError,
+    ForbiddenError,
+    InvalidInputError,
+    InvalidTokenError,
+    LockedError,
+    RefusedError,
+    UnavailableError,
+)
+from zkpcp.http.mcp import results
+from zkpcp.http.mcp.envelope import Request, RpcCode, RpcRefusedError
+from zkpcp.http.mcp.gate import GateFacts, Locked
+from zkpcp.http.mcp.revisions import LEGACY, SUPPORTED, Era, check_tool_params
+from zkpcp.http.mcp.tools.definition import C, Catalog, CatalogEntry
+
+PCP_EXTENSION: Final = "io.github.pcp-protocol/pcp"
+
+_METHODS: Final = {
+    Era.MODERN: frozenset({"server/discover", "tools/list", "tools/call"}),
+    Era.LEGACY: frozenset({"initialize", "ping", "tools/list", "tools/call"}),
+}
+CACHEABLE: Final = frozenset({"server/discover", "tools/list"})
+
+
+class StepUpError(ForbiddenError):
+    """The token can never make this call; ``required_scopes`` names all that the call needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session(Generic[C]):
+    """Who asks, and where; it ends with the request."""
+
+    gate: GateFacts
+    caller: C | Locked
+
+
+async def answer(
+    request: Request, era: Era, session: Session[C], *, catalog: Catalog[C], server_info: JsonObject
+) -> Mapping[str, object]:
+    """Return the result of a request, without what its revision's envelope adds.
+
+    Raises ``RpcRefusedError``, ``StepUpError``, ``InvalidTokenError``; anything else is an incident.
+    """
+    if request.method not in _METHODS[era]:
+        raise RpcRefusedError(RpcCode.METHOD_NOT_FOUND, "there is no such method in this protocol version")
+    params = request.params if request.params is not None else {}
+    if not isinstance(params, dict):
+        raise RpcRefusedError(RpcCode.INVALID_PARAMS, "params must be an object")
+    match request.method:
+        case "initialize":
+            return _initialize(params, session.gate, server_info)
+        case "ping":
+            return {}
+        case "server/discover":
+            return {"supportedVersions": [*SUPPORTED], **_abilities(session.gate)}
+        case "tools/list":
+            return _list(params, catalog, session)
+        case _:
+            return await _call(params, catalog, session)
+
+
+def _initialize(params: JsonObject, gate: GateFacts, server_info: JsonObject) -> Mapping[str, object]:
+    wanted = params.get("protocolVersion")
+    if not isinstance(wanted, str):
+        raise RpcRefusedError(RpcCode.INVALID_PARAMS, "params.protocolVersion must be a string")
+    agreed = wanted if wanted in LEGACY else LEGACY[0]
+    return {"protocolVersion": agreed, "serverInfo": server_info, **_abilities(gate)}
+
+
+def _abilities(gate: GateFacts) -> Mapping[str, object]:
+    extension: JsonObject = {"pcp_version": PCP_VERSION, "discovery": gate.discovery_url}
+    return {
+        "capabilities": {"tools": {"listChanged": False}, "extensions": {PCP_EXTENSION: extension}},
+        "instructions": gate.instructions(),
+    }
+
+
+def _list(params: JsonObject, catalog: Catalog[C], session: Session[C]) -> Mapping[str, object]:
+    if params.get("cursor") is not None:
+        raise RpcRefusedError(RpcCode.INVALID_PARAMS, "params.cursor was not given out by this server")
+    return {"tools": catalog.listing(session.caller.scopes)}
+
+
+async def _call(params: JsonObject, catalog: Catalog[C], session: Session[C]) -> Mapping[str, object]:
+    name, arguments = check_tool_params(params)
+    entry = catalog.find(name)
+    if entry is None:
+        raise RpcRefusedError(RpcCode.INVALID_PARAMS, "there is no such tool")
+    caller = session.caller
+    missing: Sequence[str] = () if caller.scopes is None else entry.definition.missing_scopes(caller.scopes)
+    if missing:
+        raise StepUpError("the call needs more scopes", missing)
+    try:
+        if isinstance(caller, Locked):
+            raise LockedError(caller.message)
+        return await _run(entry, caller, arguments)
+    except InvalidTokenError:
+        # A key that should open and does not: the token ends here, as it would have at the door.
+        raise
+    except (RefusedError, UnavailableError) as refused:
+        return results.failure(refused)
+
+
+async def _run(entry: CatalogEntry[C], caller: C, arguments: JsonObject) -> Mapping[str, object]:
+    violations = entry.violations(arguments)
+    if violations:
+        raise InvalidInputError("the arguments break the tool's input schema", violations)
+    result = await entry.tool.call(caller, arguments)
+    if not entry.is_output(result.structured):
+        raise CorruptError("a result breaks the tool's output schema")
+    return results.success(result)

@@ -1,0 +1,194 @@
+"""What a tool is, and which tools a caller sees.
+
+Implements TOOL-01, TOOL-04, TOOL-05 (a definition that breaks them cannot be made) and the listing per scopes of
+AUTH-38. It decides on scopes alone: rights that depend on an object are the tool's own business.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Generic, Protocol, TypeVar
+
+import orjson
+
+from zkpcp.core.schemas import JsonObject, JsonValue, Schemas
+from zkpcp.errors import Violation
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_INPUT: Final = "input"
+_OUTPUT: Final = "output"
+
+
+class Caller(Protocol):
+    """Whoever a token speaks for, as far as every tool needs to know."""
+
+    @property
+    def scopes(self) -> frozenset[str]:
+        """The scopes that the token carries."""
+        ...
+
+
+C = TypeVar("C", bound=Caller)
+C_contra = TypeVar("C_contra", bound=Caller, contravariant=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Annotations:
+    """What a client may tell its user about a tool before calling it."""
+
+    read_only: bool
+    destructive: bool
+    idempotent: bool
+    open_world: bool = False
+
+    def wire(self) -> JsonObject:
+        """Return MCP's ``annotations`` object, every hint stated."""
+        return {
+            "readOnlyHint": self.read_only,
+            "destructiveHint": self.destructive,
+            "idempotentHint": self.idempotent,
+            "openWorldHint": self.open_world,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolDefinition:
+    """A tool as clients see it.
+
+    ``scopes``: any one group suffices, and needs all its scopes; no group at all means that any token will do.
+    Raises ValueError for a definition that breaks §6.1 or §6.2.
+    """
+
+    name: str
+    title: str
+    description: str
+    input_schema: JsonObject
+    output_schema: JsonObject
+    annotations: Annotations
+    scopes: tuple[tuple[str, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ValueError("a tool's name must match ^[a-z][a-z0-9_]{0,39}$")
+        if not self.title or not self.description:
+            raise ValueError(f"{self.name}: a tool needs a title and a description")
+        if not all(self.scopes):
+            raise ValueError(f"{self.name}: a group of scopes must not be empty")
+        if self.input_schema.get("additionalProperties") is not False:
+            raise ValueError(f"{self.name}: the input schema must set additionalProperties to false")
+        if self.input_schema.keys() & {"oneOf", "anyOf", "allOf"}:
+            raise ValueError(f"{self.name}: the input schema must have no oneOf, anyOf or allOf at its top")
+        for schema in (self.input_schema, self.output_schema):
+            if schema.get("type") != "object":
+                raise ValueError(f"{self.name}: a schema's root must have type object")
+            _check_self_contained(self.name, schema)
+
+    def missing_scopes(self, held: Collection[str]) -> tuple[str, ...]:
+        """Return every scope of the group that lacks least, or nothing if the call may be made."""
+        lacking = [(sum(scope not in held for scope in group), group) for group in self.scopes]
+        if not lacking or any(count == 0 for count, _group in lacking):
+            return ()
+        return min(lacking, key=lambda entry: entry[0])[1]
+
+    def wire(self) -> JsonObject:
+        """Return MCP's ``Tool`` object, valid in every revision."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "inputSchema": self.input_schema,
+            "outputSchema": self.output_schema,
+            "annotations": self.annotations.wire(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """A success: ``structured`` validates against the output schema, ``text`` says the same for a model to read."""
+
+    structured: JsonObject = field(repr=False)
+    text: str = field(repr=False)
+
+
+class Tool(Protocol[C_contra]):
+    """One tool."""
+
+    @property
+    def definition(self) -> ToolDefinition:
+        """How clients see it; the same for the life of the process."""
+        ...
+
+    async def call(self, caller: C_contra, arguments: JsonObject) -> ToolResult:
+        """Do it; ``arguments`` conform to the input schema. Raises what ``zkpcp.errors`` has."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogEntry(Generic[C]):
+    """A tool with its schemas compiled."""
+
+    tool: Tool[C]
+    definition: ToolDefinition
+    wire: JsonObject
+    _schemas: Schemas
+
+    def violations(self, arguments: JsonObject) -> tuple[Violation, ...]:
+        """Return which rules of the input schema ``arguments`` break, in words that hold no value."""
+        return self._schemas.violations(_INPUT, arguments)
+
+    def is_output(self, structured: JsonObject) -> bool:
+        """Say whether a result validates against the output schema (TOOL-06)."""
+        return not self._schemas.violations(_OUTPUT, structured)
+
+
+def compile_tool(tool: Tool[C]) -> CatalogEntry[C]:
+    """Return the tool with its schemas compiled; raises CorruptError for a schema that is none."""
+    definition = tool.definition
+    schemas = Schemas({_INPUT: definition.input_schema, _OUTPUT: definition.output_schema})
+    return CatalogEntry(tool, definition, definition.wire(), schemas)
+
+
+class Catalog(Generic[C]):
+    """The tools of a deployment, in the fixed order in which they are listed.
+
+    Raises ValueError for a name given twice.
+    """
+
+    def __init__(self, tools: Sequence[Tool[C]]) -> None:
+        self._entries = {tool.definition.name: compile_tool(tool) for tool in tools}
+        if len(self._entries) != len(tools):
+            raise ValueError("two tools have the same name")
+        self.total_bytes = sum(len(orjson.dumps(entry.wire)) for entry in self._entries.values())
+
+    def find(self, name: str) -> CatalogEntry[C] | None:
+        """Return the tool of that name, whoever may call it (AUTH-38)."""
+        return self._entries.get(name)
+
+    def listing(self, scopes: Collection[str] | None) -> list[JsonValue]:
+        """Return the tools that ``scopes`` allow, in order; every tool where the scopes are not known (None)."""
+        return [
+            entry.wire
+            for entry in self._entries.values()
+            if scopes is None or not entry.definition.missing_scopes(scopes)
+        ]
+
+
+def _check_self_contained(tool_name: str, schema: JsonObject) -> None:
+    for key, value in _members(schema):
+        if key in ("$ref", "$dynamicRef") and isinstance(value, str) and not value.startswith("#"):
+            raise ValueError(f"{tool_name}: a schema must be self-contained")
+        if key == "x-mcp-header":
+            # Clients would copy the argument into a header, where proxies log it.
+            raise ValueError(f"{tool_name}: a schema must not use x-mcp-header")
+
+
+def _members(value: JsonValue) -> Iterator[tuple[str, JsonValue]]:
+    if isinstance(value, dict):
+        yield from value.items()
+        for member in value.values():
+            yield from _members(member)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _members(item)

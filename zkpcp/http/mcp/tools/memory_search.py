@@ -1,0 +1,124 @@
+"""``memory_search``: find pages by what they say (PCP §6.2, §5.5)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from zkpcp.core.framing import Framed, frame_all, frame_page
+from zkpcp.core.instants import to_rfc3339
+from zkpcp.core.schemas import JsonObject
+from zkpcp.http.mcp.tools import arguments as take
+from zkpcp.http.mcp.tools import parts
+from zkpcp.http.mcp.tools.definition import Annotations, ToolDefinition, ToolResult
+from zkpcp.http.mcp.tools.memory_list import line_of
+from zkpcp.usecases.access import Caller, acting
+from zkpcp.usecases.recall import Filters, head_as_json
+from zkpcp.usecases.search import Found, Results, search_pages
+from zkpcp.usecases.services import Services
+
+DEFINITION: Final = ToolDefinition(
+    name="memory_search",
+    title="Search memory",
+    description=(
+        "Find memory pages by words: use it before answering anything that may depend on what this person or team has "
+        "told you before, and before writing a new page. Give the distinctive words of the matter in the language of "
+        "the notes, not a whole question. Answers the best pages with a snippet and why they matched; read a page with "
+        "memory_read when you need all of it. searched_all false means that not everything was searched; as_of answers "
+        "what was saved by then, and as_of_exact says whether that is exact."
+    ),
+    input_schema=parts.closed(
+        {
+            "query": {"type": "string", "minLength": 1, "maxLength": 1000},
+            "limit": {**parts.LIMIT, "default": 10},
+            "cursor": parts.CURSOR,
+            "type": parts.TYPE,
+            "tags": parts.TAGS,
+            "path_prefix": {"type": "string", "maxLength": 512, "description": "Only paths that begin with this."},
+            "include_stale": {"type": "boolean", "default": True},
+            "include_archived": {"type": "boolean", "default": False},
+            "as_of": {"type": "string", "description": "A date or an instant in the past."},
+        },
+        ["query"],
+    ),
+    output_schema=parts.closed(
+        {
+            "results": parts.array_of(
+                parts.head(
+                    {"score": {"type": "number"}, "snippet": {"type": "string"}, "why": {"type": "string"}},
+                    ["score", "snippet", "why"],
+                )
+            ),
+            "searched_all": {"type": "boolean"},
+            "as_of": {"type": ["string", "null"]},
+            "as_of_exact": {"type": "boolean"},
+            "next_cursor": parts.NEXT_CURSOR,
+        },
+        ["results", "searched_all", "as_of", "as_of_exact", "next_cursor"],
+    ),
+    annotations=Annotations(read_only=True, destructive=False, idempotent=True),
+    scopes=(("memory:read",),),
+)
+
+
+class MemorySearch:
+    """The tool."""
+
+    definition = DEFINITION
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def call(self, caller: Caller, arguments: JsonObject) -> ToolResult:
+        """Search."""
+        filters = Filters(
+            prefix=take.optional_text(arguments, "path_prefix") or "",
+            prefix_field="/path_prefix",
+            type=take.optional_text(arguments, "type"),
+            tags=take.texts(arguments, "tags"),
+            include_stale=take.flag(arguments, "include_stale", default=True),
+            include_archived=take.flag(arguments, "include_archived"),
+        )
+        async with acting(self._services, caller) as who:
+            results = await search_pages(
+                self._services,
+                who,
+                query=take.text(arguments, "query"),
+                filters=filters,
+                limit=take.number(arguments, "limit", 10),
+                cursor=take.optional_text(arguments, "cursor"),
+                as_of=take.optional_text(arguments, "as_of"),
+            )
+        return ToolResult(_structured(results), _text(results))
+
+
+def _structured(results: Results) -> JsonObject:
+    return {
+        "results": [
+            {**head_as_json(found.head), "score": found.score, "snippet": found.snippet, "why": found.why}
+            for found in results.found
+        ],
+        "searched_all": results.searched_all,
+        "as_of": results.as_of,
+        "as_of_exact": results.as_of_exact,
+        "next_cursor": results.next_cursor,
+    }
+
+
+def _text(results: Results) -> str:
+    if not results.found:
+        return "Nothing found. Try other or fewer words."
+    framed = frame_all(_framed(found) for found in results.found)
+    notes = []
+    if not results.searched_all:
+        notes.append("Not everything could be searched; call again to include the rest.")
+    if not results.as_of_exact:
+        notes.append("Some pages changed after that time and were left out, so this answer is not exact.")
+    if results.next_cursor:
+        notes.append(f"More results: call again with cursor {results.next_cursor}")
+    return "\n\n".join([framed, *notes])
+
+
+def _framed(found: Found) -> Framed:
+    head = found.head
+    text = f"{line_of(head)}\n{found.snippet}\n[{found.why}]"
+    return frame_page(head.path.value, to_rfc3339(head.updated_ms), text)

@@ -1,0 +1,89 @@
+"""``memory_write``: create a page or replace it (PCP §6.2, §5.2.2)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from zkpcp.core.schemas import JsonObject
+from zkpcp.http.mcp.tools import arguments as take
+from zkpcp.http.mcp.tools import parts
+from zkpcp.http.mcp.tools.definition import Annotations, ToolDefinition, ToolResult
+from zkpcp.usecases.access import Caller, acting
+from zkpcp.usecases.remember import write_page
+from zkpcp.usecases.services import Services
+
+DEFINITION: Final = ToolDefinition(
+    name="memory_write",
+    title="Write a memory page",
+    description=(
+        "Save something worth remembering as a Markdown page, or replace a page. One topic per page; search first and "
+        "update what exists rather than writing a near copy. The body replaces the whole old body. When you change a "
+        "page you have read, send its `updated` as expected_updated: a conflict then means that somebody else changed "
+        "it, so read again. Mark what is private (health, money, relationships) with frontmatter.sensitivity "
+        "'sensitive'. Do not store passwords or keys. Answers where it was saved and its new `updated`."
+    ),
+    input_schema=parts.closed(
+        {
+            "path": parts.PATH,
+            "body": {"type": "string", "description": "The whole page in Markdown, kept byte for byte."},
+            "frontmatter": {
+                "type": "object",
+                "description": (
+                    "Optional: title, type (episodic, semantic, procedural), tags, sensitivity (normal, sensitive), "
+                    "lifecycle (active, validated, stale, archived), confidence and importance (0 to 1), valid_from, "
+                    "valid_until, expires, source, derived_from, relations, x_* keys. On an update it replaces the old "
+                    "keys as a set; leave it out to keep them."
+                ),
+            },
+            "expected_updated": {
+                "type": "string",
+                "description": "The `updated` of the version this change is based on.",
+            },
+        },
+        ["path", "body"],
+    ),
+    output_schema=parts.closed(
+        {
+            "path": {"type": "string"},
+            "id": {"type": "string"},
+            "updated": parts.INSTANT,
+            "created": {"type": "boolean"},
+            "applied": {"type": "boolean"},
+            "proposal_id": {"type": ["string", "null"]},
+        },
+        ["path", "id", "updated", "created", "applied", "proposal_id"],
+    ),
+    annotations=Annotations(read_only=False, destructive=True, idempotent=False),
+    scopes=(("memory:write",),),
+)
+
+
+class MemoryWrite:
+    """The tool."""
+
+    definition = DEFINITION
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def call(self, caller: Caller, arguments: JsonObject) -> ToolResult:
+        """Write the page."""
+        async with acting(self._services, caller) as who:
+            written = await write_page(
+                self._services,
+                who,
+                path=take.text(arguments, "path"),
+                body=take.text(arguments, "body"),
+                frontmatter=take.optional_object(arguments, "frontmatter"),
+                expected_updated=take.optional_text(arguments, "expected_updated"),
+            )
+        structured: JsonObject = {
+            "path": written.path,
+            "id": written.page_id,
+            "updated": written.updated,
+            "created": written.created,
+            "applied": True,
+            "proposal_id": None,
+        }
+        verb = "Created" if written.created else "Replaced"
+        return ToolResult(structured, f"{verb} {written.path}; updated {written.updated}, id {written.page_id}.")

@@ -1,0 +1,61 @@
+"""The parts that several tools' schemas share: one spelling for one thing, in arguments and in results."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from zkpcp.core.schemas import JsonObject
+
+PATH: Final[JsonObject] = {
+    "type": "string",
+    "maxLength": 512,
+    "description": "Segments of letters, digits, '.', '_' or '-' joined by '/', such as projects/garden/plan.",
+}
+LIMIT: Final[JsonObject] = {"type": "integer", "minimum": 1, "maximum": 50, "default": 20}
+CURSOR: Final[JsonObject] = {
+    "type": "string",
+    "maxLength": 8192,
+    "description": "next_cursor of the previous answer to this same call.",
+}
+TYPE: Final[JsonObject] = {"type": "string", "enum": ["episodic", "semantic", "procedural"]}
+TAGS: Final[JsonObject] = {
+    "type": "array",
+    "maxItems": 64,
+    "items": {"type": "string", "minLength": 1, "maxLength": 64},
+    "description": "Only pages that have all of these tags.",
+}
+INSTANT: Final[JsonObject] = {"type": "string", "format": "date-time"}
+NEXT_CURSOR: Final[JsonObject] = {"type": ["string", "null"]}
+
+HEAD_PROPERTIES: Final[JsonObject] = {
+    "path": {"type": "string"},
+    "id": {"type": "string"},
+    "title": {"type": "string"},
+    "updated": INSTANT,
+    "lifecycle": {"type": "string"},
+    "sensitivity": {"type": "string"},
+    "type": {"type": "string"},
+    "tags": {"type": "array", "items": {"type": "string"}},
+    "valid_from": {"type": "string"},
+    "valid_until": {"type": "string"},
+    "expires": INSTANT,
+}
+HEAD_REQUIRED: Final = ["path", "id", "title", "updated", "lifecycle", "sensitivity"]
+
+
+def closed(properties: JsonObject, required: list[str] | None = None) -> JsonObject:
+    """An object schema that names every member it allows."""
+    schema: JsonObject = {"type": "object", "properties": properties, "additionalProperties": False}
+    if required:
+        schema["required"] = [*required]
+    return schema
+
+
+def array_of(items: JsonObject) -> JsonObject:
+    """A list of such items."""
+    return {"type": "array", "items": items}
+
+
+def head(extra: JsonObject | None = None, required: list[str] | None = None) -> JsonObject:
+    """A page as lists show it, with more members where a tool has them."""
+    return closed({**HEAD_PROPERTIES, **(extra or {})}, [*HEAD_REQUIRED, *(required or [])])

@@ -1,0 +1,72 @@
+"""``profile_get``: the profiles this connection may read (PCP §6.2, PROF-05)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import orjson
+
+from zkpcp.core.framing import frame_all, frame_page
+from zkpcp.core.schemas import JsonObject
+from zkpcp.http.mcp.tools import arguments as take
+from zkpcp.http.mcp.tools import parts
+from zkpcp.http.mcp.tools.definition import Annotations, ToolDefinition, ToolResult
+from zkpcp.usecases.access import Caller, acting
+from zkpcp.usecases.profile import CORE, TEAM, get_profiles
+from zkpcp.usecases.services import Services
+
+DEFINITION: Final = ToolDefinition(
+    name="profile_get",
+    title="Read the profile",
+    description=(
+        "Read who this is: name, languages, location, work, interests, and how they want to be answered "
+        "(communication, ai_instructions). null means that the profile is empty. context_brief already includes it."
+    ),
+    input_schema=parts.closed(
+        {
+            "namespaces": {
+                "type": "array",
+                "maxItems": 16,
+                "items": {"type": "string", "maxLength": 64},
+                "description": "Only these, such as profile.core; all readable ones when left out.",
+            }
+        }
+    ),
+    output_schema=parts.closed(
+        {
+            "profile": {"type": ["object", "null"]},
+            "team": {"type": ["object", "null"]},
+            "extensions": {"type": "object"},
+        },
+        ["profile", "team", "extensions"],
+    ),
+    annotations=Annotations(read_only=True, destructive=False, idempotent=True),
+    scopes=(("profile.core:read",), ("profile.team:read",)),
+)
+
+
+class ProfileGet:
+    """The tool."""
+
+    definition = DEFINITION
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def call(self, caller: Caller, arguments: JsonObject) -> ToolResult:
+        """Read the profiles."""
+        async with acting(self._services, caller) as who:
+            found = await get_profiles(self._services, who, take.optional_texts(arguments, "namespaces"))
+        structured: JsonObject = {
+            "profile": found.by_namespace.get(CORE),
+            "team": found.by_namespace.get(TEAM),
+            "extensions": {},
+        }
+        blocks = [
+            frame_page(
+                name, str(profile.get("updated", "")), orjson.dumps(profile, option=orjson.OPT_INDENT_2).decode()
+            )
+            for name, profile in found.by_namespace.items()
+            if profile is not None
+        ]
+        return ToolResult(structured, frame_all(blocks) or "The profile is empty.")

@@ -1,0 +1,82 @@
+"""``profile_update``: an RFC 7396 merge patch to a profile (PCP §6.2, PROF-03)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import orjson
+
+from zkpcp.core.framing import frame_all, frame_page
+from zkpcp.core.schemas import JsonObject
+from zkpcp.http.mcp.tools import arguments as take
+from zkpcp.http.mcp.tools import parts
+from zkpcp.http.mcp.tools.definition import Annotations, ToolDefinition, ToolResult
+from zkpcp.usecases.access import Caller, acting
+from zkpcp.usecases.profile import update_profile
+from zkpcp.usecases.services import Services
+
+DEFINITION: Final = ToolDefinition(
+    name="profile_update",
+    title="Change the profile",
+    description=(
+        "Change the profile with a JSON merge patch (RFC 7396): members you give replace the old ones, null removes a "
+        "member, arrays are replaced whole, the rest stays. Only store what the person said about themselves, and only "
+        "after they agreed. `name` is required as long as the profile has anything else. An invalid result changes "
+        "nothing and names what is wrong. Answers the whole profile and which members changed."
+    ),
+    input_schema=parts.closed(
+        {
+            "patch": {
+                "type": "object",
+                "description": (
+                    "Members: name, preferred_name, pronouns, languages, locale, timezone, location, communication, "
+                    "work, interests, ai_instructions."
+                ),
+            },
+            "namespace": {"type": "string", "maxLength": 64, "description": "The context's own profile when left out."},
+        },
+        ["patch"],
+    ),
+    output_schema=parts.closed(
+        {
+            "profile": {"type": ["object", "null"]},
+            "updated": parts.INSTANT,
+            "changed": parts.array_of({"type": "string"}),
+        },
+        ["profile", "updated", "changed"],
+    ),
+    annotations=Annotations(read_only=False, destructive=True, idempotent=True),
+    scopes=(("profile.core:write",), ("profile.team:write",)),
+)
+
+
+class ProfileUpdate:
+    """The tool."""
+
+    definition = DEFINITION
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def call(self, caller: Caller, arguments: JsonObject) -> ToolResult:
+        """Patch the profile."""
+        async with acting(self._services, caller) as who:
+            changed = await update_profile(
+                self._services,
+                who,
+                patch=arguments["patch"],
+                namespace=take.optional_text(arguments, "namespace"),
+            )
+            readable = any(scope.startswith("profile.") and scope.endswith(":read") for scope in who.scopes)
+        # No :write implies a :read (SCOPE-01): who may not read the profile is told only that it changed.
+        profile = changed.profile if readable else None
+        structured: JsonObject = {
+            "profile": profile,
+            "updated": changed.updated,
+            "changed": [*changed.members],
+        }
+        note = f"Updated {changed.updated}; changed: {', '.join(changed.members) or 'nothing'}."
+        if profile is None:
+            return ToolResult(structured, note)
+        text = orjson.dumps(profile, option=orjson.OPT_INDENT_2).decode()
+        return ToolResult(structured, f"{note}\n\n{frame_all([frame_page('profile', changed.updated, text)])}")

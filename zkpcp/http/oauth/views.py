@@ -1,0 +1,85 @@
+"""What the consent page shows, as one value: the page renders it and decides nothing.
+
+Implements PCP §3.6 (AUTH-39): the client and where its name comes from, the context, the account, every scope that was
+asked for, and the sensitive categories that were not. Only scopes that were asked for are items.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from zkpcp.core.redirects import is_loopback, redirect_host
+from zkpcp.core.scopes import known_scopes
+from zkpcp.core.stored import AuthorizationRow, ClientRow, ContextRow
+
+NameSource = Literal["dcr", "owner"]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsentItem:
+    """One scope with its box: ``sentence`` completes "This app may …". A sensitive one is never ticked beforehand."""
+
+    scope: str
+    sentence: str
+    preticked: bool
+    sensitive: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsentView:
+    """The consent page's content.
+
+    ``client_name_source``: ``dcr`` = the app chose its name itself and nobody checked it, ``owner`` = the owner typed it.
+    ``redirect_is_loopback``: the answer goes to a program on this computer, and any program here could have asked.
+    ``not_requested``: sentences of the sensitive scopes that the app did not ask for.
+
+    The form is a POST to ``action_url`` with the hidden field ``request`` = ``request_secret`` (one-time, bound to the
+    session: it is also the CSRF token), one checkbox ``scope`` for each item with the scope's name as its value, and two
+    buttons named ``decision`` with the values ``allow`` and ``deny``.
+    """
+
+    client_name: str
+    client_name_source: NameSource
+    client_id: str
+    redirect_host: str
+    redirect_is_loopback: bool
+    context_handle: str
+    context_kind: str
+    controller: str
+    account: str
+    items: tuple[ConsentItem, ...]
+    not_requested: tuple[str, ...]
+    request_secret: str = field(repr=False)
+    action_url: str
+
+
+def consent_view(
+    context: ContextRow,
+    client: ClientRow,
+    pending: AuthorizationRow,
+    *,
+    account: str,
+    request_secret: str,
+    action_url: str,
+) -> ConsentView:
+    """What the page shows for a pending authorization."""
+    known = known_scopes(context.kind)
+    asked = [known[name] for name in pending.scopes if name in known]
+    return ConsentView(
+        client_name=client.name,
+        client_name_source="owner" if client.source == "owner" else "dcr",
+        client_id=client.client_id,
+        redirect_host=redirect_host(pending.redirect_uri),
+        redirect_is_loopback=is_loopback(pending.redirect_uri),
+        context_handle=context.handle,
+        context_kind=context.kind,
+        controller=context.controller,
+        account=account,
+        items=tuple(ConsentItem(info.name, info.sentence, not info.sensitive, info.sensitive) for info in asked),
+        not_requested=tuple(
+            info.sentence for info in known.values() if info.sensitive and info.name not in pending.scopes
+        ),
+        request_secret=request_secret,
+        action_url=action_url,
+    )

@@ -1,0 +1,187 @@
+"""What every page handler is handed, how it finds the context of a request, and how it asks for a signed-in owner."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Protocol
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from zkpcp.core.stored import ContextRow
+from zkpcp.errors import InvalidTokenError, NotFoundError
+from zkpcp.http.limits import Limiter
+from zkpcp.http.pages.cookies import clear_session, session_from, set_session
+from zkpcp.http.pages.forms import Form, check_form_token, form_token, read_form
+from zkpcp.http.pages.headers import check_same_origin, page_headers
+from zkpcp.http.pages.render import Nav, Pages, nav_for
+from zkpcp.usecases.access import Acting, owner_acting
+from zkpcp.usecases.services import Services
+from zkpcp.usecases.session import open_session
+from zkpcp.vault.secrets import TokenSecret
+
+class Site(Protocol):
+    """Where this server is, and which context an address belongs to."""
+
+    @property
+    def secure(self) -> bool:
+        """Whether the public address is https."""
+        ...
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether the public address is this computer and nobody else can reach it."""
+        ...
+
+    @property
+    def is_multi(self) -> bool:
+        """Whether there are several contexts, each at its own base, so that the origin's root belongs to none."""
+        ...
+
+    @property
+    def origins(self) -> Collection[str]:
+        """The origins whose forms are ours."""
+        ...
+
+    def base_path(self, handle: str) -> str:
+        """The path of a context's base, empty when it is the origin itself."""
+        ...
+
+    def base_url(self, handle: str) -> str:
+        """A context's base, without a slash at the end."""
+        ...
+
+    def mcp_url(self, handle: str) -> str:
+        """Where clients connect."""
+        ...
+
+
+class SetUpDoor:
+    """Who may set up a context: anybody on this computer, or once whoever has the code printed at the start."""
+
+    def __init__(self, *, is_loopback: bool, code: str | None) -> None:
+        self.needs_code = not is_loopback
+        self._digest = hashlib.sha256(code.encode()).digest() if code else None
+
+    def opens(self, code: str) -> bool:
+        """Whether a typed code is the one; the question costs nothing and has to be rate-limited."""
+        if not self.needs_code:
+            return True
+        digest = hashlib.sha256(code.strip().encode("utf-8", "replace")).digest()
+        return self._digest is not None and hmac.compare_digest(digest, self._digest)
+
+    def close(self) -> None:
+        """The code was used; it opens nothing any more."""
+        self._digest = None
+
+
+@dataclass(frozen=True, slots=True)
+class Web:
+    """The parts of the server that pages use. ``schema`` describes the database: table, column, meaning (KEY-01)."""
+
+    services: Services
+    site: Site
+    limiter: Limiter
+    pages: Pages
+    door: SetUpDoor
+    schema: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The context base that a request was sent to; ``context`` is None where there is no context of this name."""
+
+    handle: str
+    base_path: str
+    context: ContextRow | None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SignedIn:
+    """An owner with open keys for the length of one request."""
+
+    place: Place
+    acting: Acting
+    nav: Nav
+
+
+async def place_of(web: Web, request: Request) -> Place:
+    """The base that a request was sent to. Nothing in the answer tells whether the context exists."""
+    async with web.services.store.read() as tx:
+        handle = request.path_params.get("handle")
+        if handle is None:
+            handles = await tx.contexts.handles()
+            handle = handles[0] if handles else ""
+        context = await tx.contexts.by_handle(handle)
+    return Place(handle, web.site.base_path(handle), context)
+
+
+async def posted(web: Web, request: Request) -> Form:
+    """The form of a POST from one of our own pages. Raises CrossSiteError, InvalidInputError, TooLargeError."""
+    check_same_origin(request, web.site.origins)
+    return await read_form(request)
+
+
+def session_token(web: Web, request: Request, place: Place) -> tuple[ContextRow, TokenSecret]:
+    """The context and session of a request. Raises InvalidTokenError when there is neither."""
+    token = session_from(request, place.context, secure=web.site.secure) if place.context else None
+    if place.context is None or token is None:
+        raise InvalidTokenError("sign in first")
+    return place.context, token
+
+
+@asynccontextmanager
+async def signed_in(web: Web, request: Request, here: str, form: Form | None = None) -> AsyncIterator[SignedIn]:
+    """The signed-in owner; ``here`` is the page's path below the base, ``form`` a form that has to be of this session.
+
+    Raises InvalidTokenError when nobody is signed in, ForbiddenError for a form of another session.
+    """
+    place = await place_of(web, request)
+    context, token = session_token(web, request, place)
+    try:
+        if form is not None:
+            check_form_token(form, token)
+        csrf = form_token(token)
+        async with open_session(web.services, context, token) as session:
+            yield SignedIn(place, owner_acting(session), nav_for(context, place.base_path, csrf, here))
+    finally:
+        token.wipe()
+
+
+async def to_sign_in(web: Web, request: Request) -> Response:
+    """Send somebody who is not signed in to do so, and back afterwards (only pages that were asked for by GET)."""
+    place = await place_of(web, request)
+    url = f"{place.base_path}/sign-in"
+    if request.method == "GET":
+        target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        url += f"?next={quote(target, safe='')}"
+    return see_other(web, url)
+
+
+def see_other(web: Web, path: str) -> Response:
+    """Go on to a page of ours."""
+    return RedirectResponse(path, HTTPStatus.SEE_OTHER, page_headers(secure=web.site.secure))
+
+
+def start_session(web: Web, response: Response, context: ContextRow, token: TokenSecret) -> None:
+    """Hand the session to the browser; the token is wiped."""
+    set_session(response, context, token, secure=web.site.secure)
+    token.wipe()
+
+
+def end_session(web: Web, response: Response, context: ContextRow) -> None:
+    """Make the browser forget the session."""
+    clear_session(response, context, secure=web.site.secure)
+
+
+def existing(place: Place) -> ContextRow:
+    """The context of a place. Raises NotFoundError."""
+    if place.context is None:
+        raise NotFoundError("there is nothing at this address")
+    return place.context

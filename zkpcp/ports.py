@@ -1,0 +1,278 @@
+"""What the use cases need from outside, as protocols: time, randomness, storage.
+
+Storage hands out rows of ``core.stored``. Every method takes ``context_id`` first and touches no other context
+(SEC-09). A ``Transaction`` is atomic: leaving its block normally commits, leaving it by an exception rolls back.
+``zkpcp.testing`` holds verified fakes; one contract suite runs on them, SQLite and PostgreSQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from zkpcp.core.stored import (
+    AccessView,
+    AuditHead,
+    AuditRow,
+    AuthorizationRow,
+    ClientRow,
+    ContextRow,
+    GrantRow,
+    HeadRow,
+    HolderKind,
+    InboxRow,
+    KeyringRow,
+    PageRow,
+    ProfileChangeRow,
+    ProfileRow,
+    RosterRow,
+    SeedWrapKind,
+    SeedWrapRow,
+    SessionRow,
+    TermsRow,
+    TokenRow,
+)
+
+
+class Clock(Protocol):
+    """The current time."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch, UTC."""
+        ...
+
+
+class Entropy(Protocol):
+    """Unpredictable bytes."""
+
+    def bytes(self, size: int) -> bytes:
+        """``size`` fresh random bytes."""
+        ...
+
+
+class Contexts(Protocol):
+    """Contexts and what the owner signs about them."""
+
+    async def add(self, row: ContextRow) -> None:
+        """Raises ConflictError when the handle is taken."""
+        ...
+
+    async def by_handle(self, handle: str) -> ContextRow | None: ...
+
+    async def handles(self) -> Sequence[str]:
+        """All handles, sorted. Only the command line and the root page of a single-context server ask."""
+        ...
+
+    async def roster(self, context_id: str) -> RosterRow | None: ...
+
+    async def put_roster(self, row: RosterRow) -> None:
+        """Replace the roster. Raises ConflictError unless ``row.version`` is the stored version plus one (or the first, 1)."""
+        ...
+
+
+class Credentials(Protocol):
+    """Wraps of principals' seeds and the sessions opened with them."""
+
+    async def wrap(self, context_id: str, principal: str, kind: SeedWrapKind) -> SeedWrapRow | None: ...
+
+    async def put_wrap(self, row: SeedWrapRow) -> None:
+        """Insert, or replace the wrap of the same principal and kind (KEY-12: the old one is gone)."""
+        ...
+
+    async def add_session(self, row: SessionRow) -> None: ...
+
+    async def session(self, context_id: str, lookup_id: bytes) -> SessionRow | None: ...
+
+    async def touch_session(self, context_id: str, lookup_id: bytes, seen_ms: int) -> None: ...
+
+    async def end_session(self, context_id: str, lookup_id: bytes) -> None: ...
+
+    async def end_sessions_before(self, context_id: str, now_ms: int, idle_ms: int) -> None:
+        """Delete sessions past their absolute or idle end."""
+        ...
+
+
+class Grants(Protocol):
+    """Clients, pending authorizations, grants, keyrings and tokens."""
+
+    async def add_client(self, row: ClientRow) -> None: ...
+
+    async def client(self, context_id: str, client_id: str) -> ClientRow | None: ...
+
+    async def add_authorization(self, row: AuthorizationRow) -> None: ...
+
+    async def authorization(self, context_id: str, lookup_id: bytes) -> AuthorizationRow | None: ...
+
+    async def take_authorization(self, context_id: str, lookup_id: bytes) -> AuthorizationRow | None:
+        """Delete and return it: one taker wins."""
+        ...
+
+    async def add_grant(self, row: GrantRow, keyring: KeyringRow) -> None: ...
+
+    async def grant(self, context_id: str, grant_id: str, *, lock: bool = False) -> GrantRow | None:
+        """``lock`` keeps other transactions from changing the grant until this one ends."""
+        ...
+
+    async def list_grants(self, context_id: str, principal: str | None = None) -> Sequence[GrantRow]:
+        """Active grants, newest first."""
+        ...
+
+    async def touch_grant(self, context_id: str, grant_id: str, used_ms: int) -> None: ...
+
+    async def revoke_grant(self, context_id: str, grant_id: str) -> None:
+        """Mark revoked and delete keyrings, anchor and every token row's wrap in one go (U6); look-up ids of tokens stay."""
+        ...
+
+    async def idle_grants(self, context_id: str, unused_since_ms: int) -> Sequence[str]:
+        """Ids of active grants last used before ``unused_since_ms`` (AUTH-45)."""
+        ...
+
+    async def keyring(self, context_id: str, holder_kind: HolderKind, holder: str, epoch: int) -> KeyringRow | None: ...
+
+    async def principal_keyring(self, context_id: str, principal: str) -> KeyringRow | None:
+        """The principal's keyring of the newest epoch."""
+        ...
+
+    async def put_keyring(self, row: KeyringRow) -> None: ...
+
+    async def add_token(self, row: TokenRow) -> None: ...
+
+    async def token(self, context_id: str, lookup_id: bytes, *, lock: bool = False) -> TokenRow | None: ...
+
+    async def use_token(self, context_id: str, lookup_id: bytes, used_ms: int) -> bool:
+        """Mark used and delete its wrap. False when it was used before: exactly one caller gets True."""
+        ...
+
+    async def sweep_tokens(self, context_id: str, now_ms: int, keep_used_ms: int) -> None:
+        """Delete expired access tokens and codes, and used-up look-up ids older than ``keep_used_ms``."""
+        ...
+
+    async def access(self, context_id: str, lookup_id: bytes) -> AccessView | None:
+        """One query for a call's access token with its grant, keyring of the roster's epoch, and roster."""
+        ...
+
+
+class Pages(Protocol):
+    """Sealed pages, their blind path tags, and the sensitive inbox. ``slots`` are the slots the caller holds: the filter stands in the query."""
+
+    async def add(self, row: PageRow, tag_generation: int, tag: bytes) -> None:
+        """Insert page and path tag. Raises ConflictError when the tag is taken (MEM-02, MEM-08)."""
+        ...
+
+    async def replace(self, row: PageRow) -> None:
+        """Update in place. Raises ConflictError unless the stored version is ``row.version - 1``."""
+        ...
+
+    async def by_tag(self, context_id: str, tag_generation: int, tag: bytes) -> str | None:
+        """The id of the page (or inbox item) at a path tag, whoever may read it."""
+        ...
+
+    async def page(
+        self, context_id: str, page_id: str, slots: Collection[str], now_ms: int, *, lock: bool = False
+    ) -> PageRow | None:
+        """A page that is in one of ``slots`` and not expired."""
+        ...
+
+    async def pages(
+        self, context_id: str, page_ids: Sequence[str], slots: Collection[str], now_ms: int
+    ) -> Sequence[PageRow]: ...
+
+    async def heads(self, context_id: str, slots: Collection[str], now_ms: int) -> Sequence[HeadRow]:
+        """Heads of every approved, unexpired page in ``slots``, by page id."""
+        ...
+
+    async def terms(self, context_id: str, slots: Collection[str], now_ms: int) -> Sequence[TermsRow]:
+        """Term vectors of every approved, unexpired page in ``slots``, by page id."""
+        ...
+
+    async def count(self, context_id: str) -> int: ...
+
+    async def add_to_inbox(self, row: InboxRow, tag_generation: int, tag: bytes) -> None:
+        """Insert item and path tag. Raises ConflictError when the tag is taken."""
+        ...
+
+    async def inbox(self, context_id: str, slots: Collection[str], limit: int) -> Sequence[InboxRow]:
+        """The oldest items waiting in the inboxes of these slots."""
+        ...
+
+    async def admit(self, row: PageRow) -> bool:
+        """Turn the inbox item with ``row.page_id`` into this page; False when another request did it first."""
+        ...
+
+    async def discard_inbox(self, context_id: str, page_id: str) -> None:
+        """Delete an item that fails verification, and its path tag."""
+        ...
+
+    async def delete_expired(self, context_id: str, now_ms: int) -> int:
+        """Delete pages and inbox items past ``expires`` with their path tags; the number deleted (ERA-08)."""
+        ...
+
+
+class Profiles(Protocol):
+    """Sealed profile namespaces and their change log."""
+
+    async def profile(self, context_id: str, namespace: str, *, lock: bool = False) -> ProfileRow | None: ...
+
+    async def put(self, row: ProfileRow, change: ProfileChangeRow) -> None:
+        """Insert version 1, or replace version n by n + 1. Raises ConflictError when another writer was first."""
+        ...
+
+    async def changes(self, context_id: str, namespace: str, limit: int) -> Sequence[ProfileChangeRow]:
+        """Newest first."""
+        ...
+
+
+class Audit(Protocol):
+    """The access log, append-only and hash-chained."""
+
+    async def head(self, context_id: str) -> AuditHead:
+        """The newest place in the chain, locked until this transaction ends, so that no two entries follow the same one."""
+        ...
+
+    async def append(self, row: AuditRow) -> None: ...
+
+    async def entries(
+        self,
+        context_id: str,
+        *,
+        limit: int,
+        before_seq: int | None = None,
+        since_ms: int | None = None,
+        action: str | None = None,
+        category: str | None = None,
+        outcome: str | None = None,
+    ) -> Sequence[AuditRow]:
+        """Newest first, strictly below ``before_seq``."""
+        ...
+
+
+class Transaction(Protocol):
+    """One atomic look at, or change of, the store."""
+
+    @property
+    def contexts(self) -> Contexts: ...
+    @property
+    def credentials(self) -> Credentials: ...
+    @property
+    def grants(self) -> Grants: ...
+    @property
+    def pages(self) -> Pages: ...
+    @property
+    def profiles(self) -> Profiles: ...
+    @property
+    def audit(self) -> Audit: ...
+
+
+class Store(Protocol):
+    """One storage engine. A failing backend raises UnavailableError, never falls back to another."""
+
+    def read(self) -> AbstractAsyncContextManager[Transaction]:
+        """A consistent snapshot; writing through it is an error."""
+        ...
+
+    def write(self) -> AbstractAsyncContextManager[Transaction]:
+        """A transaction that may write. On SQLite one at a time; on PostgreSQL rows are locked as methods say."""
+        ...
+
+    async def close(self) -> None: ...

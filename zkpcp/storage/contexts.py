@@ -1,0 +1,65 @@
+"""Where contexts and their rosters are kept.
+
+Implements ``ports.Contexts``. The roster's epoch is stored beside its bytes for the join in ``Grants.access``; it is
+taken from the bytes themselves, so the two cannot differ. Signatures are not checked here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from zkpcp.core import roster
+from zkpcp.core.stored import ContextRow, RosterRow
+from zkpcp.errors import ConflictError
+from zkpcp.storage.driver import Driver, one, spread
+from zkpcp.storage.statements import load
+
+_SQL = load("contexts")
+
+_context = spread(ContextRow)
+_roster = spread(RosterRow)
+
+
+class SqlContexts:
+    """Contexts and rosters in SQL."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    async def add(self, row: ContextRow) -> None:
+        """Insert the context with an empty audit chain. Raises ConflictError when the handle is taken."""
+        added = await self._driver.execute(
+            _SQL["add"],
+            row.context_id,
+            row.handle,
+            row.kind,
+            row.controller,
+            row.controller_type,
+            row.created_ms,
+            row.locked_ms,
+        )
+        if not added:
+            raise ConflictError("the handle is taken")
+        await self._driver.execute(_SQL["add_audit_head"], row.context_id, 0, bytes(32))
+
+    async def by_handle(self, handle: str) -> ContextRow | None:
+        """The context with this public name."""
+        return one(_context, await self._driver.fetch_one(_SQL["by_handle"], handle))
+
+    async def handles(self) -> Sequence[str]:
+        """All handles, sorted."""
+        return [row[0] for row in await self._driver.fetch_all(_SQL["handles"])]
+
+    async def roster(self, context_id: str) -> RosterRow | None:
+        """The current roster."""
+        return one(_roster, await self._driver.fetch_one(_SQL["roster"], context_id))
+
+    async def put_roster(self, row: RosterRow) -> None:
+        """Replace the roster. Raises ConflictError unless the version follows, CorruptError when it does not parse."""
+        members = (row.context_id, row.version, roster.parse(row.body).epoch, row.body, row.signature)
+        if row.version == 1:
+            changed = await self._driver.execute(_SQL["first_roster"], *members)
+        else:
+            changed = await self._driver.execute(_SQL["next_roster"], *members, row.version - 1)
+        if not changed:
+            raise ConflictError("the roster changed meanwhile")

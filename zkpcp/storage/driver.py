@@ -1,0 +1,90 @@
+"""What the repositories need from an engine.
+
+Three ways to run a named statement, and the rules both engines share: a reading transaction refuses writes and row
+locks, a transaction in which a statement failed can only roll back, and nothing runs after its end. It does NOT
+promise isolation; the engines' own files do.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from zkpcp.errors import CorruptError, UnavailableError
+from zkpcp.storage.statements import Statement
+
+Value: TypeAlias = str | int | bytes | bool | list[str] | None
+# Column values come untyped from both engines; the dataclass a row is spread into names their types.
+Row: TypeAlias = Sequence[Any]
+
+T = TypeVar("T")
+
+
+class Driver(Protocol):
+    """Runs named statements inside one transaction. Arguments are ``$1``, ``$2``, … in order."""
+
+    async def fetch_one(self, statement: Statement, *arguments: Value) -> Row | None:
+        """The only row, or None."""
+        ...
+
+    async def fetch_all(self, statement: Statement, *arguments: Value) -> Sequence[Row]:
+        """All rows."""
+        ...
+
+    async def execute(self, statement: Statement, *arguments: Value) -> int:
+        """The number of rows changed."""
+        ...
+
+
+class Gate:
+    """The state of one transaction that both engines ask before a statement."""
+
+    __slots__ = ("erased", "failed", "open", "writable")
+
+    def __init__(self, *, writable: bool) -> None:
+        self.writable = writable
+        self.open = True
+        self.failed = False
+        self.erased = False
+
+    def admit(self, statement: Statement) -> None:
+        """Refuse what must not run now. RuntimeError names a mistake in our own code, not a state of the store."""
+        if not self.open:
+            raise RuntimeError("the transaction has ended")
+        if statement.writes and not self.writable:
+            raise RuntimeError("the transaction only reads")
+        if self.failed:
+            raise UnavailableError("the transaction failed before and can only be rolled back")
+        self.erased = self.erased or statement.erases
+
+    def require_intact(self) -> None:
+        """Refuse to commit after a failed statement: PostgreSQL would roll back without a word."""
+        if self.failed:
+            raise UnavailableError("the transaction failed before and was rolled back")
+
+
+def pack(strings: Iterable[str]) -> str:
+    """Several strings in one text column, as a JSON array."""
+    return json.dumps(list(strings), ensure_ascii=True, separators=(",", ":"))
+
+
+def unpack(text: str) -> tuple[str, ...]:
+    """The inverse of ``pack``. Raises CorruptError."""
+    try:
+        strings = json.loads(text)
+    except ValueError as error:
+        raise CorruptError("a stored list is not JSON") from error
+    if not isinstance(strings, list) or not all(isinstance(entry, str) for entry in strings):
+        raise CorruptError("a stored list does not hold strings")
+    return tuple(strings)
+
+
+def spread(kind: Callable[..., T]) -> Callable[[Row], T]:
+    """The way from a row to a value whose members the query names in their order."""
+    return lambda row: kind(*row)
+
+
+def one(make: Callable[[Row], T], row: Row | None) -> T | None:
+    """The row as a value, None for no row."""
+    return None if row is None else make(row)

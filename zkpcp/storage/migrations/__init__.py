@@ -1,0 +1,1 @@
+"""The schema's history, as Alembic scripts in portable DDL."""

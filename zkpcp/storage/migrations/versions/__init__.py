@@ -1,0 +1,1 @@
+"""One script per revision; ``schema.TABLES`` describes what they add up to."""

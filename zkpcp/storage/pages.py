@@ -1,0 +1,137 @@
+"""Where sealed pages, their path tags and the sensitive inbox are kept.
+
+Implements ``ports.Pages``. Slots and expiry are filtered in the query, so a row that the caller may not open does
+not leave the database (§5.2.2). A path tag is unique per context and generation whoever holds the page: that is what
+makes MEM-02 and MEM-08 hold under concurrent writers. A ConflictError leaves the transaction usable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from zkpcp.core.stored import HeadRow, InboxRow, PageRow, TermsRow
+from zkpcp.errors import ConflictError
+from zkpcp.storage.driver import Driver, one, spread
+from zkpcp.storage.statements import load
+
+_SQL = load("pages")
+
+_page = spread(PageRow)
+
+
+class SqlPages:
+    """Pages, path tags and the inbox in SQL."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    async def add(self, row: PageRow, tag_generation: int, tag: bytes) -> None:
+        """Insert page and path tag. Raises ConflictError when the tag is taken."""
+        await self._claim(row.context_id, tag_generation, tag, row.page_id)
+        await self._insert(row)
+
+    async def replace(self, row: PageRow) -> None:
+        """Update in place. Raises ConflictError unless the stored version is the one before."""
+        changed = await self._driver.execute(_SQL["replace"], *_members(row), row.version - 1)
+        if not changed:
+            raise ConflictError("the page changed meanwhile")
+
+    async def by_tag(self, context_id: str, tag_generation: int, tag: bytes) -> str | None:
+        """The id of the page or inbox item at a path tag."""
+        row = await self._driver.fetch_one(_SQL["by_tag"], context_id, tag_generation, tag)
+        return None if row is None else str(row[0])
+
+    async def page(
+        self, context_id: str, page_id: str, slots: Collection[str], now_ms: int, *, lock: bool = False
+    ) -> PageRow | None:
+        """A page that is in one of ``slots`` and not expired."""
+        statement = _SQL["page_locked" if lock else "page"]
+        return one(_page, await self._driver.fetch_one(statement, context_id, page_id, list(slots), now_ms))
+
+    async def pages(
+        self, context_id: str, page_ids: Sequence[str], slots: Collection[str], now_ms: int
+    ) -> Sequence[PageRow]:
+        """Those of these pages that are in one of ``slots`` and not expired, by page id."""
+        rows = await self._driver.fetch_all(_SQL["pages"], context_id, list(page_ids), list(slots), now_ms)
+        return [PageRow(*row) for row in rows]
+
+    async def heads(self, context_id: str, slots: Collection[str], now_ms: int) -> Sequence[HeadRow]:
+        """Heads of every approved, unexpired page in ``slots``, by page id."""
+        return [HeadRow(*row) for row in await self._driver.fetch_all(_SQL["heads"], context_id, list(slots), now_ms)]
+
+    async def terms(self, context_id: str, slots: Collection[str], now_ms: int) -> Sequence[TermsRow]:
+        """Term vectors of every approved, unexpired page in ``slots``, by page id."""
+        return [TermsRow(*row) for row in await self._driver.fetch_all(_SQL["terms"], context_id, list(slots), now_ms)]
+
+    async def count(self, context_id: str) -> int:
+        """The number of pages, expired ones that are not swept yet included; inbox items not."""
+        row = await self._driver.fetch_one(_SQL["count"], context_id)
+        return 0 if row is None else int(row[0])
+
+    async def add_to_inbox(self, row: InboxRow, tag_generation: int, tag: bytes) -> None:
+        """Insert item and path tag. Raises ConflictError when the tag is taken."""
+        await self._claim(row.context_id, tag_generation, tag, row.page_id)
+        added = await self._driver.execute(
+            _SQL["add_to_inbox"],
+            row.context_id,
+            row.page_id,
+            row.slot,
+            row.generation,
+            row.grant_id,
+            row.updated_ms,
+            row.expires_ms,
+            row.sealed,
+            row.signature,
+        )
+        if not added:
+            raise ConflictError("the inbox item exists already")
+
+    async def inbox(self, context_id: str, slots: Collection[str], limit: int) -> Sequence[InboxRow]:
+        """The oldest items waiting in the inboxes of these slots."""
+        return [InboxRow(*row) for row in await self._driver.fetch_all(_SQL["inbox"], context_id, list(slots), limit)]
+
+    async def admit(self, row: PageRow) -> bool:
+        """Turn the inbox item into this page, its path tag unchanged; False when another request did it first."""
+        if not await self._driver.execute(_SQL["leave_inbox"], row.context_id, row.page_id):
+            return False
+        await self._insert(row)
+        return True
+
+    async def discard_inbox(self, context_id: str, page_id: str) -> None:
+        """Delete an inbox item and its path tag; a page of the same id keeps its own."""
+        if await self._driver.execute(_SQL["leave_inbox"], context_id, page_id):
+            await self._driver.execute(_SQL["free_tags"], context_id, [page_id])
+
+    async def delete_expired(self, context_id: str, now_ms: int) -> int:
+        """Delete pages and inbox items past their end with their path tags; the number deleted (ERA-08)."""
+        gone = [
+            *await self._driver.fetch_all(_SQL["delete_expired_pages"], context_id, now_ms),
+            *await self._driver.fetch_all(_SQL["delete_expired_inbox"], context_id, now_ms),
+        ]
+        if gone:
+            await self._driver.execute(_SQL["free_tags"], context_id, [str(row[0]) for row in gone])
+        return len(gone)
+
+    async def _claim(self, context_id: str, generation: int, tag: bytes, page_id: str) -> None:
+        if not await self._driver.execute(_SQL["claim_tag"], context_id, generation, tag, page_id):
+            raise ConflictError("the path is taken")
+
+    async def _insert(self, row: PageRow) -> None:
+        if not await self._driver.execute(_SQL["add"], *_members(row)):
+            raise ConflictError("the page exists already")
+
+
+def _members(row: PageRow) -> tuple[str, str, str, int, int, str, int, int | None, bytes, bytes, bytes]:
+    return (
+        row.context_id,
+        row.page_id,
+        row.slot,
+        row.generation,
+        row.version,
+        row.review_state,
+        row.updated_ms,
+        row.expires_ms,
+        row.sealed,
+        row.head,
+        row.terms,
+    )

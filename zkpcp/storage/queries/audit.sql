@@ -1,0 +1,39 @@
+-- name: head
+-- The newest place in the chain. The lock makes writers of one context take turns; whoever waited sees the new head.
+select seq, hash
+from audit_heads
+where context_id = $1
+for update
+
+-- name: advance
+-- Moves the head one place on; nothing changes when $4 is not the newest place.
+update audit_heads
+set seq = $2, hash = $3
+where context_id = $1 and seq = $4
+
+-- name: append
+-- The entry itself.
+insert into audit_entries (context_id, seq, at_ms, action, outcome, categories, entry, hash)
+values ($1, $2, $3, $4, $5, $6, $7, $8)
+
+-- name: entries.sqlite
+-- A page of the log, newest first, below $2 and not before $3, filtered where $4, $5, $6 are not null.
+select context_id, seq, at_ms, action, outcome, categories, entry, hash
+from audit_entries
+where context_id = $1 and seq < $2 and at_ms >= $3
+  and ($4 is null or action = $4)
+  and ($5 is null or exists (select 1 from json_each(categories) c where c.value = $5))
+  and ($6 is null or outcome = $6)
+order by seq desc
+limit $7
+
+-- name: entries.postgres
+-- The same; only the look into the JSON array of categories differs.
+select context_id, seq, at_ms, action, outcome, categories, entry, hash
+from audit_entries
+where context_id = $1 and seq < $2 and at_ms >= $3
+  and (cast($4 as text) is null or action = $4)
+  and (cast($5 as text) is null or cast(categories as jsonb) ? $5)
+  and (cast($6 as text) is null or outcome = $6)
+order by seq desc
+limit $7

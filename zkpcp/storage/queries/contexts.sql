@@ -1,0 +1,40 @@
+-- name: add
+-- A new context. Nothing is inserted when the handle is taken.
+insert into contexts (context_id, handle, kind, controller, controller_type, created_ms, locked_ms)
+values ($1, $2, $3, $4, $5, $6, $7)
+on conflict do nothing
+
+-- name: add_audit_head
+-- The start of the context's audit chain; the row that later serializes its writers.
+insert into audit_heads (context_id, seq, hash)
+values ($1, $2, $3)
+
+-- name: by_handle
+-- The way from the public name to the context id; the one look-up that cannot start from the id.
+select context_id, handle, kind, controller, controller_type, created_ms, locked_ms
+from contexts
+where handle = $1
+
+-- name: handles
+-- Every handle, for the command line and the root page of a single-context server.
+select handle
+from contexts
+order by handle
+
+-- name: roster
+-- The current roster of a context.
+select context_id, version, body, signature
+from rosters
+where context_id = $1
+
+-- name: first_roster
+-- Version 1; nothing is inserted when there is a roster already.
+insert into rosters (context_id, version, epoch, body, signature)
+values ($1, $2, $3, $4, $5)
+on conflict do nothing
+
+-- name: next_roster
+-- The version after $6; nothing changes when another writer was first.
+update rosters
+set version = $2, epoch = $3, body = $4, signature = $5
+where context_id = $1 and version = $6

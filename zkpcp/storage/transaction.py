@@ -1,0 +1,53 @@
+"""How the repositories come together on one driver.
+
+Implements ``ports.Transaction`` for both engines.
+"""
+
+from __future__ import annotations
+
+from zkpcp.storage.audit import SqlAudit
+from zkpcp.storage.contexts import SqlContexts
+from zkpcp.storage.credentials import SqlCredentials
+from zkpcp.storage.driver import Driver
+from zkpcp.storage.grants import SqlGrants
+from zkpcp.storage.pages import SqlPages
+from zkpcp.storage.profiles import SqlProfiles
+
+
+class SqlTransaction:
+    """The repositories of one transaction; good until its block ends."""
+
+    __slots__ = ("_driver",)
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    @property
+    def contexts(self) -> SqlContexts:
+        """Contexts and rosters."""
+        return SqlContexts(self._driver)
+
+    @property
+    def credentials(self) -> SqlCredentials:
+        """Seed wraps and sessions."""
+        return SqlCredentials(self._driver)
+
+    @property
+    def grants(self) -> SqlGrants:
+        """Clients, authorizations, grants, keyrings, tokens."""
+        return SqlGrants(self._driver)
+
+    @property
+    def pages(self) -> SqlPages:
+        """Pages, path tags, the inbox."""
+        return SqlPages(self._driver)
+
+    @property
+    def profiles(self) -> SqlProfiles:
+        """Profiles and their change log."""
+        return SqlProfiles(self._driver)
+
+    @property
+    def audit(self) -> SqlAudit:
+        """The access log."""
+        return SqlAudit(self._driver)

@@ -1,0 +1,590 @@
+"""What stands in for time, randomness and the database in a test.
+
+``FixedClock``, ``CountingEntropy`` and ``MemoryStore`` are verified fakes: the store passes the same contract suite as
+SQLite and PostgreSQL (tests/contract). They are part of the package so that others can test against them. The store
+does NOT last and does not model the engines' locks between rows: it has one writer at a time, as SQLite has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, fields, replace
+from itertools import count
+from typing import Final
+
+from zkpcp.core import roster as rosters
+from zkpcp.core.stored import (
+    AccessView,
+    AuditHead,
+    AuditRow,
+    AuthorizationRow,
+    ClientRow,
+    ContextRow,
+    GrantRow,
+    HeadRow,
+    HolderKind,
+    InboxRow,
+    KeyringRow,
+    PageRow,
+    ProfileChangeRow,
+    ProfileRow,
+    RosterRow,
+    SeedWrapKind,
+    SeedWrapRow,
+    SessionRow,
+    TermsRow,
+    TokenRow,
+)
+from zkpcp.errors import ConflictError, NotFoundError, UnavailableError
+
+_MINUTE_MS: Final = 60_000
+
+
+class FixedClock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self, now_ms: int) -> None:
+        self._now_ms = now_ms
+
+    def now_ms(self) -> int:
+        """The instant it was set to, in milliseconds since the epoch."""
+        return self._now_ms
+
+    def advance(self, by_ms: int) -> None:
+        """Let time pass."""
+        self._now_ms += by_ms
+
+
+class CountingEntropy:
+    """Bytes that look random, are the same in every run and, from 16 bytes on, never repeat. Not for real keys."""
+
+    def __init__(self, seed: str = "") -> None:
+        self._seed = seed.encode()
+        self._counter = count()
+
+    def bytes(self, size: int) -> bytes:
+        """The next ``size`` bytes."""
+        return hashlib.shake_256(self._seed + next(self._counter).to_bytes(8, "big")).digest(size)
+
+
+@dataclass(slots=True)
+class _Tables:
+    """Everything that is stored, by primary key. A committed instance is never changed again."""
+
+    contexts: dict[str, ContextRow] = field(default_factory=dict)
+    rosters: dict[str, RosterRow] = field(default_factory=dict)
+    wraps: dict[tuple[str, str, SeedWrapKind], SeedWrapRow] = field(default_factory=dict)
+    sessions: dict[tuple[str, bytes], SessionRow] = field(default_factory=dict)
+    clients: dict[tuple[str, str], ClientRow] = field(default_factory=dict)
+    authorizations: dict[tuple[str, bytes], AuthorizationRow] = field(default_factory=dict)
+    grants: dict[tuple[str, str], GrantRow] = field(default_factory=dict)
+    keyrings: dict[tuple[str, HolderKind, str, int], KeyringRow] = field(default_factory=dict)
+    tokens: dict[tuple[str, bytes], TokenRow] = field(default_factory=dict)
+    pages: dict[tuple[str, str], PageRow] = field(default_factory=dict)
+    tags: dict[tuple[str, int, bytes], str] = field(default_factory=dict)
+    inbox: dict[tuple[str, str], InboxRow] = field(default_factory=dict)
+    profiles: dict[tuple[str, str], ProfileRow] = field(default_factory=dict)
+    changes: dict[tuple[str, str, int], ProfileChangeRow] = field(default_factory=dict)
+    heads: dict[str, AuditHead] = field(default_factory=dict)
+    entries: dict[tuple[str, int], AuditRow] = field(default_factory=dict)
+
+    def copy(self) -> _Tables:
+        return _Tables(*(dict(getattr(self, entry.name)) for entry in fields(self)))
+
+
+class _Session:
+    """One transaction's tables and the rules that the engines have too."""
+
+    def __init__(self, tables: _Tables, *, writable: bool) -> None:
+        self._tables = tables
+        self._writable = writable
+        self._failed = False
+        self._open = True
+
+    def look(self) -> _Tables:
+        """The tables, to read."""
+        if not self._open:
+            raise RuntimeError("the transaction has ended")
+        if self._failed:
+            raise UnavailableError("the transaction failed before and can only be rolled back")
+        return self._tables
+
+    def change(self, context_id: str | None = None) -> _Tables:
+        """The tables, to write; to add a row to ``context_id`` if it is given. Row locks are asked for here too."""
+        tables = self.look()
+        if not self._writable:
+            raise RuntimeError("the transaction only reads")
+        if context_id is not None and context_id not in tables.contexts:
+            self._failed = True
+            raise NotFoundError("there is no such context")
+        return tables
+
+    def lock(self, *, wanted: bool) -> _Tables:
+        """The tables, to read with a lock if wanted."""
+        return self.change() if wanted else self.look()
+
+    def end(self) -> _Tables:
+        """Close the transaction; its tables, to commit."""
+        self._open = False
+        if self._failed:
+            raise UnavailableError("the transaction failed before and was rolled back")
+        return self._tables
+
+    def abandon(self) -> None:
+        """Close the transaction for good."""
+        self._open = False
+
+
+class _Contexts:
+    """Contexts and rosters in memory."""
+
+    def __init__(self, session: _Session) -> None:
+        self._session = session
+
+    async def add(self, row: ContextRow) -> None:
+        tables = self._session.change()
+        if row.context_id in tables.contexts or any(row.handle == other.handle for other in tables.contexts.values()):
+            raise ConflictError("the handle is taken")
+        tables.contexts[row.context_id] = row
+        tables.heads[row.context_id] = AuditHead(0, bytes(32))
+
+    async def by_handle(self, handle: str) -> ContextRow | None:
+        return next((row for row in self._session.look().contexts.values() if row.handle == handle), None)
+
+    async def handles(self) -> Sequence[str]:
+        return sorted(row.handle for row in self._session.look().contexts.values())
+
+    async def roster(self, context_id: str) -> RosterRow | None:
+        return self._session.look().rosters.get(context_id)
+
+    async def put_roster(self, row: RosterRow) -> None:
+        rosters.parse(row.body)
+        tables = self._session.change(row.context_id)
+        stored = tables.rosters.get(row.context_id)
+        if row.version != (stored.version + 1 if stored else 1):
+            raise ConflictError("the roster changed meanwhile")
+        tables.rosters[row.context_id] = row
+
+
+class _Credentials:
+    """Seed wraps and sessions in memory."""
+
+    def __init__(self, session: _Session) -> None:
+        self._session = session
+
+    async def wrap(self, context_id: str, principal: str, kind: SeedWrapKind) -> SeedWrapRow | None:
+        return self._session.look().wraps.get((context_id, principal, kind))
+
+    async def put_wrap(self, row: SeedWrapRow) -> None:
+        self._session.change(row.context_id).wraps[row.context_id, row.principal, row.kind] = row
+
+    async def add_session(self, row: SessionRow) -> None:
+        sessions = self._session.change(row.context_id).sessions
+        if (row.context_id, row.lookup_id) in sessions:
+            raise ConflictError("the session exists already")
+        sessions[row.context_id, row.lookup_id] = row
+
+    async def session(self, context_id: str, lookup_id: bytes) -> SessionRow | None:
+        return self._session.look().sessions.get((context_id, lookup_id))
+
+    async def touch_session(self, context_id: str, lookup_id: bytes, seen_ms: int) -> None:
+        sessions = self._session.change().sessions
+        row = sessions.get((context_id, lookup_id))
+        if row is not None and row.seen_ms < seen_ms:
+            sessions[context_id, lookup_id] = replace(row, seen_ms=seen_ms)
+
+    async def end_session(self, context_id: str, lookup_id: bytes) -> None:
+        self._session.change().sessions.pop((context_id, lookup_id), None)
+
+    async def end_sessions_before(self, context_id: str, now_ms: int, idle_ms: int) -> None:
+        sessions = self._session.change().sessions
+        for key, row in list(sessions.items()):
+            if row.context_id == context_id and (row.expires_ms <= now_ms or row.seen_ms <= now_ms - idle_ms):
+                del sessions[key]
+
+
+class _Grants:
+    """Grants and all that hangs on them, in memory."""
+
+    def __init__(self, session: _Session) -> None:
+        self._session = session
+
+    async def add_client(self, row: ClientRow) -> None:
+        clients = self._session.change(row.context_id).clients
+        if (row.context_id, row.client_id) in clients:
+            raise ConflictError("the client exists already")
+        clients[row.context_id, row.client_id] = row
+
+    async def client(self, context_id: str, client_id: str) -> ClientRow | None:
+        return self._session.look().clients.get((context_id, client_id))
+
+    async def add_authorization(self, row: AuthorizationRow) -> None:
+        authorizations = self._session.change(row.context_id).authorizations
+        if (row.context_id, row.lookup_id) in authorizations:
+            raise ConflictError("the authorization exists already")
+        authorizations[row.context_id, row.lookup_id] = row
+
+    async def authorization(self, context_id: str, lookup_id: bytes) -> AuthorizationRow | None:
+        return self._session.look().authorizations.get((context_id, lookup_id))
+
+    async def take_authorization(self, context_id: str, lookup_id: bytes) -> AuthorizationRow | None:
+        return self._session.change().authorizations.pop((context_id, lookup_id), None)
+
+    async def add_grant(self, row: GrantRow, keyring: KeyringRow) -> None:
+        grants = self._session.change(row.context_id).grants
+        if (row.context_id, row.grant_id) in grants:
+            raise ConflictError("the grant exists already")
+        grants[row.context_id, row.grant_id] = row
+        await self.put_keyring(keyring)
+
+    async def grant(self, context_id: str, grant_id: str, *, lock: bool = False) -> GrantRow | None:
+        return self._session.lock(wanted=lock).grants.get((context_id, grant_id))
+
+    async def list_grants(self, context_id: str, principal: str | None = None) -> Sequence[GrantRow]:
+        rows = [row for row in self._active(context_id) if principal in (None, row.principal)]
+        return sorted(rows, key=lambda row: (-row.created_ms, row.grant_id))
+
+    async def touch_grant(self, context_id: str, grant_id: str, used_ms: int) -> None:
+        grants = self._session.change().grants
+        row = grants.get((context_id, grant_id))
+        minute_ms = used_ms - used_ms % _MINUTE_MS
+        if row is not None and row.used_ms < minute_ms:
+            grants[context_id, grant_id] = replace(row, used_ms=minute_ms)
+
+    async def revoke_grant(self, context_id: str, grant_id: str) -> None:
+        tables = self._session.change()
+        row = tables.grants.get((context_id, grant_id))
+        if row is not None:
+            tables.grants[context_id, grant_id] = replace(row, status="revoked", anchor=b"")
+        for key in [key for key in tables.keyrings if key[:3] == (context_id, "grant", grant_id)]:
+            del tables.keyrings[key]
+        for place, token in list(tables.tokens.items()):
+            if (token.context_id, token.grant_id) == (context_id, grant_id):
+                tables.tokens[place] = replace(token, wrapped=None)
+
+    async def idle_grants(self, context_id: str, unused_since_ms: int) -> Sequence[str]:
+        return sorted(row.grant_id for row in self._active(context_id) if row.used_ms < unused_since_ms)
+
+    async def keyring(self, context_id: str, holder_kind: HolderKind, holder: str, epoch: int) -> KeyringRow | None:
+        return self._session.look().keyrings.get((context_id, holder_kind, holder, epoch))
+
+    async def principal_keyring(self, context_id: str, principal: str) -> KeyringRow | None:
+        rows = [
+            row for key, row in self._session.look().keyrings.items() if key[:3] == (context_id, "principal", principal)
+        ]
+        return max(rows, key=lambda row: row.epoch, default=None)
+
+    async def put_keyring(self, row: KeyringRow) -> None:
+        keyrings = self._session.change(row.context_id).keyrings
+        keyrings[row.context_id, row.holder_kind, row.holder, row.epoch] = row
+
+    async def add_token(self, row: TokenRow) -> None:
+        tokens = self._session.change(row.context_id).tokens
+        if (row.context_id, row.lookup_id) in tokens:
+            raise ConflictError("the token exists already")
+        tokens[row.context_id, row.lookup_id] = row
+
+    async def token(self, context_id: str, lookup_id: bytes, *, lock: bool = False) -> TokenRow | None:
+        return self._session.lock(wanted=lock).tokens.get((context_id, lookup_id))
+
+    async def use_token(self, context_id: str, lookup_id: bytes, used_ms: int) -> bool:
+        tokens = self._session.change().tokens
+        row = tokens.get((context_id, lookup_id))
+        if row is None or row.used_ms is not None:
+            return False
+        tokens[context_id, lookup_id] = replace(row, used_ms=used_ms, wrapped=None)
+        return True
+
+    async def sweep_tokens(self, context_id: str, now_ms: int, keep_used_ms: int) -> None:
+        tokens = self._session.change().tokens
+        for key, row in list(tokens.items()):
+            if row.used_ms is None:
+                over = row.kind in ("code", "access") and row.expires_ms <= now_ms
+            else:
+                over = row.used_ms < now_ms - keep_used_ms
+            if row.context_id == context_id and over:
+                del tokens[key]
+
+    async def access(self, context_id: str, lookup_id: bytes) -> AccessView | None:
+        tables = self._session.look()
+        token = tables.tokens.get((context_id, lookup_id))
+        roster = tables.rosters.get(context_id)
+        if token is None or token.kind != "access" or roster is None:
+            return None
+        grant = tables.grants.get((context_id, token.grant_id))
+        epoch = rosters.parse(roster.body).epoch
+        keyring = tables.keyrings.get((context_id, "grant", token.grant_id, epoch))
+        return None if grant is None else AccessView(token=token, grant=grant, keyring=keyring, roster=roster)
+
+    def _active(self, context_id: str) -> list[GrantRow]:
+        rows = self._session.look().grants.values()
+        return [row for row in rows if row.context_id == context_id and row.status == "active"]
+
+
+class _Pages:
+    """Pages, path tags and the inbox in memory."""
+
+    def __init__(self, session: _Session) -> None:
+        self._session = session
+
+    async def add(self, row: PageRow, tag_generation: int, tag: bytes) -> None:
+        self._claim(row.context_id, tag_generation, tag, row.page_id)
+        self._insert(row)
+
+    async def replace(self, row: PageRow) -> None:
+        pages = self._session.change().pages
+        stored = pages.get((row.context_id, row.page_id))
+        if stored is None or stored.version != row.version - 1:
+            raise ConflictError("the page changed meanwhile")
+        pages[row.context_id, row.page_id] = row
+
+    async def by_tag(self, context_id: str, tag_generation: int, tag: bytes) -> str | None:
+        return self._session.look().tags.get((context_id, tag_generation, tag))
+
+    async def page(
+        self, context_id: str, page_id: str, slots: Collection[str], now_ms: int, *, lock: bool = False
+    ) -> PageRow | None:
+        row = self._session.lock(wanted=lock).pages.get((context_id, page_id))
+        return row if row is not None and _visible(row, slots, now_ms) else None
+
+    async def pages(
+        self, context_id: str, page_ids: Sequence[str], slots: Collection[str], now_ms: int
+    ) -> Sequence[PageRow]:
+        return [row for row in self._visible(context_id, slots, now_ms) if row.page_id in page_ids]
+
+    async def heads(self, context_id: str, slots: Collection[str], now_ms: int) -> Sequence[HeadRow]:
+        return [
+            HeadRow(
+                row.page_id,
+                row.slot,
+                row.generation,
+                row.version,
+                row.review_state,
+                row.updated_ms,
+                row.expires_ms,
+                row.head,
+            )
+            for row in self._visible(context_id, slots, now_ms)
+            if row.review_state == "approved"
+        ]
+
+    async def terms(self, context_id: str, slots: Collection[str], now_ms: int) -> Sequence[TermsRow]:
+        return [
+            TermsRow(
+                row.page_id,
+                row.slot,
+                row.generation,
+                row.version,
+                row.review_state,
+                row.updated_ms,
+                row.expires_ms,
+                row.terms,
+            )
+            for row in self._visible(context_id, slots, now_ms)
+            if row.review_state == "approved"
+        ]
+
+    async def count(self, context_id: str) -> int:
+        return sum(row.context_id == context_id for row in self._session.look().pages.values())
+
+    async def add_to_inbox(self, row: InboxRow, tag_generation: int, tag: bytes) -> None:
+        self._claim(row.context_id, tag_generation, tag, row.page_id)
+        inbox = self._session.change().inbox
+        if (row.context_id, row.page_id) in inbox:
+            raise ConflictError("the inbox item exists already")
+        inbox[row.context_id, row.page_id] = row
+
+    async def inbox(self, context_id: str, slots: Collection[str], limit: int) -> Sequence[InboxRow]:
+        rows = [
+            row for row in self._session.look().inbox.values() if row.context_id == context_id and row.slot in slots
+        ]
+        return sorted(rows, key=lambda row: (row.updated_ms, row.page_id))[:limit]
+
+    async def admit(self, row: PageRow) -> bool:
+        if self._session.change().inbox.pop((row.context_id, row.page_id), None) is None:
+            return False
+        self._insert(row)
+        return True
+
+    async def discard_inbox(self, context_id: str, page_id: str) -> None:
+        if self._session.change().inbox.pop((context_id, page_id), None) is not None:
+            self._free(context_id, {page_id})
+
+    async def delete_expired(self, context_id: str, now_ms: int) -> int:
+        tables = self._session.change()
+        pages = {key for key, page in tables.pages.items() if page.context_id == context_id and _expired(page, now_ms)}
+        items = {key for key, item in tables.inbox.items() if item.context_id == context_id and _expired(item, now_ms)}
+        for key in pages:
+            del tables.pages[key]
+        for key in items:
+            del tables.inbox[key]
+        self._free(context_id, {page_id for _, page_id in pages | items})
+        return len(pages) + len(items)
+
+    def _visible(self, context_id: str, slots: Collection[str], now_ms: int) -> list[PageRow]:
+        rows = self._session.look().pages.values()
+        visible = [row for row in rows if row.context_id == context_id and _visible(row, slots, now_ms)]
+        return sorted(visible, key=lambda row: row.page_id)
+
+    def _claim(self, context_id: str, generation: int, tag: bytes, page_id: str) -> None:
+        tags = self._session.change(context_id).tags
+        if (context_id, generation, tag) in tags:
+            raise ConflictError("the path is taken")
+        tags[context_id, generation, tag] = page_id
+
+    def _insert(self, row: PageRow) -> None:
+        pages = self._session.change(row.context_id).pages
+        if (row.context_id, row.page_id) in pages:
+            raise ConflictError("the page exists already")
+        pages[row.context_id, row.page_id] = row
+
+    def _free(self, context_id: str, page_ids: set[str]) -> None:
+        tags = self._session.change().tags
+        for key in [key for key, page_id in tags.items() if key[0] == context_id and page_id in page_ids]:
+            del tags[key]
+
+
+class _Profiles:
+    """Profiles in memory."""
+
+    def __init__(self, session: _Session) -> None:
+        self._session = session
+
+    async def profile(self, context_id: str, namespace: str, *, lock: bool = False) -> ProfileRow | None:
+        return self._session.lock(wanted=lock).profiles.get((context_id, namespace))
+
+    async def put(self, row: ProfileRow, change: ProfileChangeRow) -> None:
+        tables = self._session.change(row.context_id)
+        stored = tables.profiles.get((row.context_id, row.namespace))
+        place = (change.context_id, change.namespace, change.version)
+        if row.version != (stored.version + 1 if stored else 1) or place in tables.changes:
+            raise ConflictError("the profile changed meanwhile")
+        tables.profiles[row.context_id, row.namespace] = row
+        tables.changes[place] = change
+
+    async def changes(self, context_id: str, namespace: str, limit: int) -> Sequence[ProfileChangeRow]:
+        rows = [row for key, row in self._session.look().changes.items() if key[:2] == (context_id, namespace)]
+        return sorted(rows, key=lambda row: -row.version)[:limit]
+
+
+class _Audit:
+    """The access log in memory."""
+
+    def __init__(self, session: _Session) -> None:
+        self._session = session
+
+    async def head(self, context_id: str) -> AuditHead:
+        heads = self._session.change().heads
+        if context_id not in heads:
+            raise NotFoundError("there is no such context")
+        return heads[context_id]
+
+    async def append(self, row: AuditRow) -> None:
+        tables = self._session.change()
+        head = tables.heads.get(row.context_id)
+        if head is None or row.seq != head.seq + 1:
+            raise ConflictError("the audit entry does not follow the newest one")
+        tables.heads[row.context_id] = AuditHead(row.seq, row.hash)
+        tables.entries[row.context_id, row.seq] = row
+
+    async def entries(
+        self,
+        context_id: str,
+        *,
+        limit: int,
+        before_seq: int | None = None,
+        since_ms: int | None = None,
+        action: str | None = None,
+        category: str | None = None,
+        outcome: str | None = None,
+    ) -> Sequence[AuditRow]:
+        rows = [
+            row
+            for row in self._session.look().entries.values()
+            if row.context_id == context_id
+            and (before_seq is None or row.seq < before_seq)
+            and (since_ms is None or row.at_ms >= since_ms)
+            and action in (None, row.action)
+            and (category is None or category in row.categories)
+            and outcome in (None, row.outcome)
+        ]
+        return sorted(rows, key=lambda row: -row.seq)[:limit]
+
+
+class _Transaction:
+    """The repositories of one transaction; good until its block ends."""
+
+    def __init__(self, session: _Session) -> None:
+        self._session = session
+
+    @property
+    def contexts(self) -> _Contexts:
+        """Contexts and rosters."""
+        return _Contexts(self._session)
+
+    @property
+    def credentials(self) -> _Credentials:
+        """Seed wraps and sessions."""
+        return _Credentials(self._session)
+
+    @property
+    def grants(self) -> _Grants:
+        """Clients, authorizations, grants, keyrings, tokens."""
+        return _Grants(self._session)
+
+    @property
+    def pages(self) -> _Pages:
+        """Pages, path tags, the inbox."""
+        return _Pages(self._session)
+
+    @property
+    def profiles(self) -> _Profiles:
+        """Profiles and their change log."""
+        return _Profiles(self._session)
+
+    @property
+    def audit(self) -> _Audit:
+        """The access log."""
+        return _Audit(self._session)
+
+
+class MemoryStore:
+    """A store in memory: snapshots for readers, one writer at a time, roll-back on any exception."""
+
+    def __init__(self) -> None:
+        self._committed = _Tables()
+        self._writing = asyncio.Lock()
+
+    @asynccontextmanager
+    async def read(self) -> AsyncIterator[_Transaction]:
+        """A snapshot."""
+        session = _Session(self._committed, writable=False)
+        try:
+            yield _Transaction(session)
+        finally:
+            session.abandon()
+
+    @asynccontextmanager
+    async def write(self) -> AsyncIterator[_Transaction]:
+        """A transaction on a copy of the tables."""
+        async with self._writing:
+            session = _Session(self._committed.copy(), writable=True)
+            try:
+                yield _Transaction(session)
+                self._committed = session.end()
+            finally:
+                session.abandon()
+
+    async def close(self) -> None:
+        """Nothing to close: the rows go with the object."""
+
+
+def _expired(row: PageRow | InboxRow, now_ms: int) -> bool:
+    return row.expires_ms is not None and row.expires_ms <= now_ms
+
+
+def _visible(row: PageRow, slots: Collection[str], now_ms: int) -> bool:
+    return row.slot in slots and not _expired(row, now_ms)

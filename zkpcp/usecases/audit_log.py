@@ -1,0 +1,70 @@
+"""Writing the access log: an entry follows the newest one, in the transaction of the act it records (AUD-05, U5).
+
+Take it last in a transaction: the head of the chain stays locked until the end. If it cannot be written, the exception
+rolls the act back with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+
+from zkpcp.core import audit
+from zkpcp.core.audit import Channel, Entry, Outcome
+from zkpcp.core.grants import Actor
+from zkpcp.core.stored import AuditRow
+from zkpcp.ports import Transaction
+from zkpcp.usecases.services import Services
+
+_NO_COUNTS: Mapping[str, int] = MappingProxyType({})
+
+
+async def record(
+    tx: Transaction,
+    services: Services,
+    context_id: str,
+    *,
+    action: str,
+    channel: Channel,
+    outcome: Outcome = Outcome.OK,
+    actor: Actor | None = None,
+    categories: Collection[str] = (),
+    partitions: Collection[str] = (),
+    object_ids: Collection[str] = (),
+    decrypted: bool = False,
+    counts: Mapping[str, int] = _NO_COUNTS,
+    started_ms: int | None = None,
+) -> Entry:
+    """Append one entry; ``started_ms`` gives its duration. Ids only: never a title, path, query or value (AUD-04)."""
+    now_ms = services.clock.now_ms()
+    entry = Entry(
+        id=services.new_id("aud"),
+        at_ms=now_ms,
+        action=action,
+        channel=channel,
+        outcome=outcome,
+        principal=actor.principal if actor else None,
+        on_behalf_of=actor.on_behalf_of if actor else None,
+        client=actor.client if actor else None,
+        grant=actor.grant_id if actor else None,
+        categories=tuple(categories),
+        partitions=tuple(partitions),
+        object_ids=tuple(object_ids),
+        decrypted=decrypted,
+        counts=counts,
+        duration_ms=None if started_ms is None else max(0, now_ms - started_ms),
+    )
+    head = await tx.audit.head(context_id)
+    canonical = audit.canonical(entry)
+    row = AuditRow(
+        context_id=context_id,
+        seq=head.seq + 1,
+        at_ms=now_ms,
+        action=action,
+        outcome=outcome.value,
+        categories=entry.categories,
+        entry=canonical,
+        hash=audit.follow_stored(head.hash, canonical),
+    )
+    await tx.audit.append(row)
+    return entry

@@ -1,0 +1,99 @@
+"""The record of one act: what it touched, and exactly one audit entry for it, also when it fails (AUD-05, U5).
+
+The use case writes the entry itself, in the transaction of its change, by ``Call.record``. What this adds is the
+failing path: an act that raises before it was recorded gets its entry with the outcome, and then the error goes on. An
+act that ends without an entry is a bug and raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from zkpcp.core.audit import Action, Outcome
+from zkpcp.errors import (
+    ConflictError,
+    CorruptError,
+    ForbiddenError,
+    LockedError,
+    NotFoundError,
+    RefusedError,
+)
+from zkpcp.ports import Transaction
+from zkpcp.usecases.access import Acting
+from zkpcp.usecases.audit_log import record
+from zkpcp.usecases.services import Services
+
+_OUTCOMES: tuple[tuple[type[RefusedError], Outcome], ...] = (
+    (NotFoundError, Outcome.NOT_FOUND),
+    (ForbiddenError, Outcome.DENIED),
+    (ConflictError, Outcome.CONFLICT),
+    (LockedError, Outcome.LOCKED),
+)
+
+
+@dataclass(slots=True)
+class Call:
+    """One act in progress. ``categories``, ``object_ids`` and ``counts`` gather what its entry will say."""
+
+    services: Services
+    acting: Acting
+    action: str
+    started_ms: int
+    categories: set[str] = field(default_factory=set)
+    object_ids: set[str] = field(default_factory=set)
+    counts: dict[str, int] = field(default_factory=dict)
+    decrypted: bool = False
+    recorded: bool = False
+
+    async def record(self, tx: Transaction, outcome: Outcome = Outcome.OK) -> None:
+        """Write the entry, last thing in the transaction, and note the grant's use (kept to the minute)."""
+        grant_id = self.acting.actor.grant_id
+        if grant_id is not None:
+            await tx.grants.touch_grant(self.acting.context_id, grant_id, self.services.clock.now_ms())
+        await record(
+            tx,
+            self.services,
+            self.acting.context_id,
+            action=self.action,
+            channel=self.acting.channel,
+            outcome=outcome,
+            actor=self.acting.actor,
+            categories=self.categories,
+            object_ids=self.object_ids,
+            decrypted=self.decrypted,
+            counts=self.counts,
+            started_ms=self.started_ms,
+        )
+        self.recorded = True
+
+
+@asynccontextmanager
+async def calling(services: Services, acting: Acting, action: str, *categories: str) -> AsyncIterator[Call]:
+    """Run an act that records itself; a failing one is recorded here, in a transaction of its own."""
+    call = Call(services, acting, action, services.clock.now_ms(), set(categories))
+    try:
+        yield call
+    except RefusedError as error:
+        await _record_failure(call, outcome_of(error))
+        raise
+    except CorruptError:
+        call.action = Action.TAMPERING_FOUND
+        await _record_failure(call, Outcome.ERROR)
+        raise
+    if not call.recorded:
+        raise RuntimeError("an act ended without its audit entry")
+
+
+def outcome_of(error: RefusedError) -> Outcome:
+    """How the access log names a refusal."""
+    return next((outcome for kind, outcome in _OUTCOMES if isinstance(error, kind)), Outcome.INVALID)
+
+
+async def _record_failure(call: Call, outcome: Outcome) -> None:
+    # What the failed act had found stays out: whether an object exists is not told through the log either.
+    call.object_ids.clear()
+    call.counts.clear()
+    async with call.services.store.write() as tx:
+        await call.record(tx, outcome)

@@ -1,0 +1,205 @@
+"""A person's answer to an app that asks for access (AUTH-39, AUTH-40).
+
+An authorization request becomes a pending authorization only for a signed-in person, so a stranger cannot fill the table. It is
+kept under an id derived from two secrets, the one in the page's form and the session's: a form used in another session finds
+nothing. One answer wins. There is no other way to a grant than ``approve`` and the owner's own ``create_grant``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from zkpcp.core.audit import Action, Channel, Outcome
+from zkpcp.core.authorize import AuthorizeRequest, Denied, Untrusted, read_authorize
+from zkpcp.core.framing import lp
+from zkpcp.core.grants import CODE_LIFETIME_S, PENDING_AUTHORIZATION_S, Actor
+from zkpcp.core.oauth_params import Params
+from zkpcp.core.scopes import OFFLINE_ACCESS, canonical, effective
+from zkpcp.core.stored import AuthorizationRow, ClientRow, ContextRow, GrantRow, TokenRow
+from zkpcp.errors import NotFoundError
+from zkpcp.ports import Transaction
+from zkpcp.usecases.audit_log import record
+from zkpcp.usecases.grants import add_grant, new_grant
+from zkpcp.usecases.services import Services
+from zkpcp.usecases.session import OpenSession
+from zkpcp.vault import seeds
+from zkpcp.vault.secrets import TokenSecret, new_token
+from zkpcp.vault.seeds import OpenedSeed
+
+_LOOKUP_BYTES = 16
+_GONE = "this request was answered already or has expired; go back to the app and connect again"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request that may be put before the person, and the client it comes from."""
+
+    request: AuthorizeRequest
+    client: ClientRow
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A pending authorization. ``secret`` goes into the page's form and nowhere else."""
+
+    row: AuthorizationRow
+    client: ClientRow
+    secret: TokenSecret
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """The code for the client, once."""
+
+    redirect_uri: str
+    state: str | None = field(repr=False)
+    code: TokenSecret
+
+
+async def ask(services: Services, context: ContextRow, params: Params, *, mcp_url: str) -> Asked | Untrusted | Denied:
+    """Judge an authorization request. Nothing is stored."""
+    client_id = params.one("client_id")
+    client = None
+    if client_id is not None:
+        async with services.store.read() as tx:
+            client = await tx.grants.client(context.context_id, client_id)
+    request = read_authorize(params, client, kind=context.kind, mcp_url=mcp_url)
+    if client is None or not isinstance(request, AuthorizeRequest):
+        return Untrusted("This app is not registered here.") if isinstance(request, AuthorizeRequest) else request
+    return Asked(request, client)
+
+
+async def begin(services: Services, session: OpenSession, session_token: TokenSecret, asked: Asked) -> Pending:
+    """Keep a request for 15 minutes, for this session only, until it is answered."""
+    now_ms = services.clock.now_ms()
+    secret = new_token("ac", services.entropy)
+    request = asked.request
+    row = AuthorizationRow(
+        context_id=session.context.context_id,
+        lookup_id=_lookup_id(secret, session_token),
+        client_id=request.client_id,
+        redirect_uri=request.redirect_uri,
+        state=request.state,
+        scopes=request.scopes,
+        code_challenge=request.code_challenge,
+        created_ms=now_ms,
+        expires_ms=now_ms + PENDING_AUTHORIZATION_S * 1000,
+    )
+    async with services.store.write() as tx:
+        await tx.grants.add_authorization(row)
+    return Pending(row, asked.client, secret)
+
+
+async def approve(
+    services: Services,
+    session: OpenSession,
+    session_token: TokenSecret,
+    secret: TokenSecret,
+    ticked: Collection[str],
+) -> Approved | Denied:
+    """Make a new grant of what was both asked for and ticked, and a code for it; Denied when nothing over data is left.
+
+    Raises NotFoundError for a request that was answered, has expired or belongs to another session, ConflictError when the
+    context changed meanwhile.
+    """
+    async with services.store.write() as tx:
+        taken = await _take(tx, services, session, session_token, secret)
+        if taken is None:
+            return_value: Approved | Denied | None = None
+        else:
+            pending, client = taken
+            scopes = _granted(pending, ticked, session.context.kind)
+            if not scopes:
+                return_value = await _deny(tx, services, session, pending)
+            else:
+                return_value = await _grant(tx, services, session, pending, client, scopes)
+    if return_value is None:
+        raise NotFoundError(_GONE)
+    return return_value
+
+
+async def decline(services: Services, session: OpenSession, session_token: TokenSecret, secret: TokenSecret) -> Denied:
+    """Answer no. Raises NotFoundError as ``approve`` does."""
+    async with services.store.write() as tx:
+        taken = await _take(tx, services, session, session_token, secret)
+        denied = None if taken is None else await _deny(tx, services, session, taken[0])
+    if denied is None:
+        raise NotFoundError(_GONE)
+    return denied
+
+
+async def _take(
+    tx: Transaction, services: Services, session: OpenSession, session_token: TokenSecret, secret: TokenSecret
+) -> tuple[AuthorizationRow, ClientRow] | None:
+    context_id = session.context.context_id
+    pending = await tx.grants.take_authorization(context_id, _lookup_id(secret, session_token))
+    if pending is None or services.clock.now_ms() >= pending.expires_ms:
+        return None
+    client = await tx.grants.client(context_id, pending.client_id)
+    return None if client is None else (pending, client)
+
+
+def _granted(pending: AuthorizationRow, ticked: Collection[str], kind: str) -> tuple[str, ...]:
+    scopes = effective(set(pending.scopes) & set(ticked), kind)
+    return () if scopes <= {OFFLINE_ACCESS} else canonical(scopes, kind)
+
+
+async def _grant(
+    tx: Transaction,
+    services: Services,
+    session: OpenSession,
+    pending: AuthorizationRow,
+    client: ClientRow,
+    scopes: tuple[str, ...],
+) -> Approved:
+    made = new_grant(services, session, client, scopes)
+    try:
+        code, row = _code(services, pending, made.row, made.opened)
+    finally:
+        made.opened.seed.wipe()
+    await tx.grants.add_token(row) if False else None
+    await add_grant(tx, services, session, made, Channel.OAUTH)
+    return Approved(pending.redirect_uri, pending.state, code)
+
+
+def _code(
+    services: Services, pending: AuthorizationRow, grant: GrantRow, opened: OpenedSeed
+) -> tuple[TokenSecret, TokenRow]:
+    now_ms = services.clock.now_ms()
+    code = new_token("ac", services.entropy)
+    row = TokenRow(
+        context_id=grant.context_id,
+        lookup_id=code.lookup_id(),
+        kind="code",
+        grant_id=grant.grant_id,
+        client_id=grant.client_id,
+        scopes=grant.scopes,
+        created_ms=now_ms,
+        expires_ms=now_ms + CODE_LIFETIME_S * 1000,
+        used_ms=None,
+        wrapped=seeds.wrap_for_token(code, "code", grant.context_id, grant.grant_id, opened, services.entropy),
+        redirect_uri=pending.redirect_uri,
+        code_challenge=pending.code_challenge,
+    )
+    return code, row
+
+
+async def _deny(tx: Transaction, services: Services, session: OpenSession, pending: AuthorizationRow) -> Denied:
+    await record(
+        tx,
+        services,
+        session.context.context_id,
+        action=Action.GRANT_CREATED,
+        channel=Channel.OAUTH,
+        outcome=Outcome.DENIED,
+        actor=Actor(session.principal, pending.client_id),
+        categories=("grants",),
+    )
+    return Denied(pending.redirect_uri, pending.state, "access_denied", "the request was declined")
+
+
+def _lookup_id(secret: TokenSecret, session_token: TokenSecret) -> bytes:
+    parts = lp(b"pending-authorization", secret.lookup_id(), session_token.lookup_id())
+    return hashlib.sha256(parts).digest()[:_LOOKUP_BYTES]

@@ -1,0 +1,191 @@
+"""A principal's grants: seeing them, ending them, and making one without a browser.
+
+Ending a grant deletes its keyring, anchor and every wrap of its seed in one transaction (U6, KEY-08). What a client has
+already read cannot be called back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from zkpcp.core.audit import Action, Channel
+from zkpcp.core.grants import GRANT_IDLE_LIFETIME_S, Actor
+from zkpcp.core.scopes import OFFLINE_ACCESS, canonical, default_grant, effective, known_scopes
+from zkpcp.core.stored import ClientRow, ContextRow, GrantRow
+from zkpcp.errors import ConflictError, InvalidInputError, NotFoundError, Violation
+from zkpcp.ports import Transaction
+from zkpcp.usecases.audit_log import record
+from zkpcp.usecases.clients import clean_name
+from zkpcp.usecases.issuing import IssuedTokens, issue
+from zkpcp.usecases.services import Services
+from zkpcp.usecases.session import OpenSession
+from zkpcp.vault import holders
+from zkpcp.vault.holders import NewGrant
+from zkpcp.vault.secrets import TokenSecret
+
+
+@dataclass(frozen=True, slots=True)
+class HeadlessGrant:
+    """A grant that the owner made for a program of their own; the tokens are shown once."""
+
+    grant_id: str
+    client_id: str
+    access: TokenSecret
+    refresh: TokenSecret | None
+    expires_in_s: int
+    scopes: tuple[str, ...]
+
+
+async def list_grants(services: Services, session: OpenSession) -> Sequence[GrantRow]:
+    """The active grants, newest first: all for the controller, their own for everybody else."""
+    whose = None if session.principal == session.context.controller else session.principal
+    async with services.store.read() as tx:
+        return await tx.grants.list_grants(session.context.context_id, whose)
+
+
+async def revoke_grant(services: Services, session: OpenSession, grant_id: str) -> None:
+    """End a grant at once. Raises NotFoundError when there is no such active grant that this principal may end."""
+    async with services.store.write() as tx:
+        grant = await tx.grants.grant(session.context.context_id, grant_id, lock=True)
+        may_end = grant is not None and session.principal in (grant.principal, session.context.controller)
+        if grant is None or not may_end or grant.status != "active":
+            raise NotFoundError("there is no such active grant")
+        actor = Actor(session.principal, grant.client_id, grant.grant_id)
+        await end_grant(tx, services, grant, Action.GRANT_REVOKED, Channel.MANAGEMENT, actor)
+
+
+async def end_idle_grants(services: Services, context: ContextRow) -> int:
+    """End every grant unused for 90 days (AUTH-45); the number ended. Needs no key."""
+    unused_since_ms = services.clock.now_ms() - GRANT_IDLE_LIFETIME_S * 1000
+    ended = 0
+    async with services.store.write() as tx:
+        for grant_id in await tx.grants.idle_grants(context.context_id, unused_since_ms):
+            grant = await tx.grants.grant(context.context_id, grant_id, lock=True)
+            if grant is not None and grant.status == "active":
+                await end_grant(tx, services, grant, Action.GRANT_EXPIRED, Channel.SYSTEM, actor_of(grant))
+                ended += 1
+    return ended
+
+
+async def end_grant(
+    tx: Transaction, services: Services, grant: GrantRow, action: str, channel: Channel, actor: Actor
+) -> None:
+    """Delete what opens a locked grant and record it, inside the caller's transaction."""
+    await tx.grants.revoke_grant(grant.context_id, grant.grant_id)
+    await record(
+        tx, services, grant.context_id, action=action, channel=channel, actor=actor, categories=("grants", "keys")
+    )
+
+
+def actor_of(grant: GrantRow) -> Actor:
+    """The actor of what a client does with a grant's tokens."""
+    return Actor(grant.principal, grant.client_id, grant.grant_id, grant.on_behalf_of)
+
+
+async def create_grant(
+    services: Services, session: OpenSession, *, client_name: str, scopes: str = ""
+) -> HeadlessGrant:
+    """Make a grant for a program of the owner's, approved by being signed in; no scopes ask for the default grant.
+
+    Raises InvalidInputError for a name that shows nothing and for scopes that do not exist or open nothing.
+    """
+    name = clean_name(client_name)
+    if not name:
+        raise InvalidInputError("the client needs a name", [Violation("client_name", "must show something")])
+    granted = _own_scopes(scopes, session.context.kind)
+    context_id = session.context.context_id
+    client = ClientRow(
+        context_id=context_id,
+        client_id=services.new_id("own"),
+        name=name,
+        source="owner",
+        redirect_uris=(),
+        refreshable=OFFLINE_ACCESS in granted,
+        created_ms=services.clock.now_ms(),
+    )
+    made = new_grant(services, session, client, granted)
+    try:
+        async with services.store.write() as tx:
+            await tx.grants.add_client(client)
+            await add_grant(tx, services, session, made, Channel.MANAGEMENT)
+            issued = await issue(tx, services, made.row, made.opened, granted)
+            await record_issue(tx, services, made.row, Action.TOKEN_ISSUED, issued, Channel.MANAGEMENT)
+    finally:
+        made.opened.seed.wipe()
+    return HeadlessGrant(
+        made.row.grant_id, client.client_id, issued.access, issued.refresh, issued.expires_in_s, granted
+    )
+
+
+def new_grant(services: Services, session: OpenSession, client: ClientRow, scopes: tuple[str, ...]) -> NewGrant:
+    """Make the keys of a grant that the signed-in principal approves; the caller wipes its seed."""
+    now_ms = services.clock.now_ms()
+    unkeyed = GrantRow(
+        context_id=session.context.context_id,
+        grant_id=services.new_id("grt"),
+        principal=session.principal,
+        on_behalf_of=None,
+        client_id=client.client_id,
+        client_name=client.name,
+        scopes=scopes,
+        status="active",
+        created_ms=now_ms,
+        used_ms=now_ms,
+        refreshable=OFFLINE_ACCESS in scopes,
+        kem_public=b"",
+        sig_public=b"",
+        signature=b"",
+        anchor=b"",
+    )
+    return holders.make_grant(session.keyring, grant=unkeyed, kind=session.context.kind, entropy=services.entropy)
+
+
+async def add_grant(
+    tx: Transaction, services: Services, session: OpenSession, made: NewGrant, channel: Channel
+) -> None:
+    """Store a new grant and record it.
+
+    Raises ConflictError when the roster changed since the session was opened: the keyring would be of an older state.
+    """
+    roster = await tx.contexts.roster(made.row.context_id)
+    if roster is None or roster.version != session.keyring.roster.version:
+        raise ConflictError("the context changed meanwhile; try again")
+    await tx.grants.add_grant(made.row, made.keyring)
+    await record(
+        tx,
+        services,
+        made.row.context_id,
+        action=Action.GRANT_CREATED,
+        channel=channel,
+        actor=actor_of(made.row),
+        categories=("grants", "keys"),
+    )
+
+
+async def record_issue(
+    tx: Transaction, services: Services, grant: GrantRow, action: str, issued: IssuedTokens, channel: Channel
+) -> None:
+    """Record that tokens were handed out: how many, never which."""
+    await record(
+        tx,
+        services,
+        grant.context_id,
+        action=action,
+        channel=channel,
+        actor=actor_of(grant),
+        categories=("grants",),
+        counts={"tokens": 1 if issued.refresh is None else 2},
+    )
+
+
+def _own_scopes(text: str, kind: str) -> tuple[str, ...]:
+    asked = set(text.split())
+    if not asked:
+        return default_grant(kind)
+    if not asked <= set(known_scopes(kind)):
+        raise InvalidInputError("a scope does not exist here", [Violation("scope", "must be scopes of this context")])
+    if effective(asked, kind) != asked or asked == {OFFLINE_ACCESS}:
+        rule = "a scope over sensitive pages needs its base scope, and offline_access needs another scope"
+        raise InvalidInputError("the scopes open nothing", [Violation("scope", rule)])
+    return canonical(asked, kind)

@@ -1,0 +1,67 @@
+"""Admitting what waits in the sensitive inbox: verify, re-seal under the slot's own keys, index (MEM-22).
+
+A writer who may not read sensitive pages can still add one: it lies in quarantine, sealed to the slot's inbox, until a
+request that holds the slot comes by. An item whose signature does not hold is discarded, and that is audited.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from zkpcp.core import terms as term_format
+from zkpcp.core.audit import Action, Outcome
+from zkpcp.core.slots import MAIN_PARTITION, SubKeyRef, memory_slot
+from zkpcp.core.stored import InboxRow
+from zkpcp.errors import CorruptError
+from zkpcp.ports import Transaction
+from zkpcp.usecases.access import Acting
+from zkpcp.usecases.audit_log import record
+from zkpcp.usecases.services import Services
+from zkpcp.vault import records
+
+AT_ONCE: Final = 50
+"""How many items one request admits: it bounds the work a call may find waiting."""
+
+
+async def admit_waiting(services: Services, acting: Acting) -> bool:
+    """Admit what waits in the inboxes this caller can open. True when more is left than one request admits."""
+    slot = memory_slot(MAIN_PARTITION, sensitive=True)
+    if slot not in acting.readable_slots() or not acting.keys.holds(SubKeyRef(slot, "inbox")):
+        return False
+    async with services.store.read() as tx:
+        waiting = await tx.pages.inbox(acting.context_id, (slot,), AT_ONCE + 1)
+    if not waiting:
+        return False
+    async with services.store.write() as tx:
+        refused = [row.page_id for row in waiting[:AT_ONCE] if not await _admit(tx, services, acting, row)]
+        if refused:
+            await record(
+                tx,
+                services,
+                acting.context_id,
+                action=Action.TAMPERING_FOUND,
+                channel=acting.channel,
+                outcome=Outcome.ERROR,
+                actor=acting.actor,
+                categories=("memory.sensitive",),
+                object_ids=refused,
+            )
+    return len(waiting) > AT_ONCE
+
+
+async def _admit(tx: Transaction, services: Services, acting: Acting, row: InboxRow) -> bool:
+    grant = await tx.grants.grant(acting.context_id, row.grant_id)
+    if grant is None:
+        await tx.pages.discard_inbox(acting.context_id, row.page_id)
+        return False
+    try:
+        item = records.open_inbox(acting.keys, row, grant)
+        # The terms came with the item, from a writer whose word for them need not be taken: they are made again.
+        page = item.page
+        vector = term_format.terms_of_page(page.title, page.tags, page.type, page.path.value, page.body)
+        sealed = records.seal_page(acting.keys, page, 1, term_format.encode(vector), services.entropy)
+    except CorruptError:
+        await tx.pages.discard_inbox(acting.context_id, row.page_id)
+        return False
+    await tx.pages.admit(sealed)
+    return True

@@ -1,0 +1,114 @@
+"""Reading and changing profiles (PROF-01 to PROF-05): a merge patch either gives a valid profile or changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from zkpcp.core import profile as profile_format
+from zkpcp.core.instants import to_rfc3339
+from zkpcp.core.schemas import JsonObject, JsonValue
+from zkpcp.core.stored import ProfileRow
+from zkpcp.errors import ForbiddenError, InvalidInputError, Violation
+from zkpcp.usecases.access import Acting
+from zkpcp.usecases.call import calling
+from zkpcp.usecases.services import Services
+from zkpcp.vault import records
+
+GET = "profile_get"
+UPDATE = "profile_update"
+CORE = "profile.core"
+TEAM = "profile.team"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Profiles:
+    """The profiles a caller may read; a namespace it may not read is not in ``readable``, an empty one is None."""
+
+    readable: tuple[str, ...]
+    by_namespace: dict[str, JsonObject | None]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Changed:
+    """The profile after a patch, when, and JSON pointers to the members that differ now."""
+
+    profile: JsonObject | None
+    updated: str
+    members: tuple[str, ...]
+
+
+def namespaces_of(kind: str) -> tuple[str, ...]:
+    """The profile namespaces of a context: a team has a team profile, everybody else a profile of a person."""
+    return (TEAM,) if kind == "team" else (CORE,)
+
+
+async def get_profiles(services: Services, acting: Acting, namespaces: Sequence[str] | None = None) -> Profiles:
+    """The asked-for profiles, all readable ones by default.
+
+    Raises InvalidInputError for an unknown namespace, ForbiddenError when none of the asked-for ones is readable.
+    """
+    async with calling(services, acting, GET) as call:
+        known = namespaces_of(acting.context.kind)
+        asked = known if namespaces is None else _known(namespaces, known)
+        readable = tuple(name for name in asked if f"{name}:read" in acting.scopes)
+        if not readable:
+            raise ForbiddenError("reading the profile needs another scope", tuple(f"{name}:read" for name in asked))
+        call.categories.update(readable)
+        async with services.store.read() as tx:
+            rows = {name: await tx.profiles.profile(acting.context_id, name) for name in readable}
+        found = {name: _opened(acting, name, row) for name, row in rows.items()}
+        call.decrypted = any(row is not None for row in rows.values())
+        async with services.store.write() as tx:
+            await call.record(tx)
+        return Profiles(readable, found)
+
+
+async def update_profile(
+    services: Services, acting: Acting, *, patch: JsonValue, namespace: str | None = None
+) -> Changed:
+    """Apply an RFC 7396 merge patch, and note in the change log who touched which members (PROF-04).
+
+    Raises InvalidInputError with violations; then nothing was changed.
+    """
+    async with calling(services, acting, UPDATE) as call:
+        name = _known((namespace,), namespaces_of(acting.context.kind))[0] if namespace else _default(acting)
+        call.categories.add(name)
+        if f"{name}:write" not in acting.scopes:
+            raise ForbiddenError("changing the profile needs another scope", (f"{name}:write",))
+        async with services.store.write() as tx:
+            row = await tx.profiles.profile(acting.context_id, name, lock=True)
+            before = _opened(acting, name, row)
+            now_ms = services.clock.now_ms()
+            updated_ms = now_ms if row is None else max(now_ms, row.updated_ms + 1)
+            result = profile_format.update(name, before, patch, now_ms=updated_ms, schemas=services.schemas)
+            version = 1 if row is None else row.version + 1
+            sealed = records.seal_profile(acting.keys, name, result.profile, version, updated_ms, services.entropy)
+            change = records.seal_change(
+                acting.keys,
+                sealed,
+                result.changed,
+                principal=acting.actor.principal,
+                client=acting.actor.client,
+                entropy=services.entropy,
+            )
+            await tx.profiles.put(sealed, change)
+            call.decrypted = row is not None
+            call.counts["members"] = len(result.changed)
+            await call.record(tx)
+        return Changed(result.profile, to_rfc3339(updated_ms), result.changed)
+
+
+def _default(acting: Acting) -> str:
+    return namespaces_of(acting.context.kind)[0]
+
+
+def _opened(acting: Acting, namespace: str, row: ProfileRow | None) -> JsonObject | None:
+    return None if row is None else records.open_profile(acting.keys, namespace, row)
+
+
+def _known(namespaces: Sequence[str], known: tuple[str, ...]) -> tuple[str, ...]:
+    if not namespaces or any(name not in known for name in namespaces):
+        rule = f"must be one of: {', '.join(known)}"
+        raise InvalidInputError("the namespace does not exist in this context", [Violation("/namespaces", rule)])
+    return tuple(dict.fromkeys(namespaces))

@@ -1,0 +1,174 @@
+"""Reading one page and listing pages: only what the caller may see ever leaves the store (MEM-17, MEM-18, TOOL-10)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from zkpcp.core.instants import to_rfc3339
+from zkpcp.core.pages import Head, Page
+from zkpcp.core.paths import parse_path, parse_prefix
+from zkpcp.core.schemas import JsonValue
+from zkpcp.core.slots import category_of
+from zkpcp.core.stored import PageRow
+from zkpcp.errors import ForbiddenError, InvalidInputError, NotFoundError, Violation
+from zkpcp.ports import Transaction
+from zkpcp.usecases.access import Acting
+from zkpcp.usecases.call import Call, calling
+from zkpcp.usecases.inbox import admit_waiting
+from zkpcp.usecases.services import Services
+from zkpcp.vault import records
+from zkpcp.vault.cursors import open_cursor, seal_cursor
+
+READ = "memory_read"
+LIST = "memory_list"
+_NOT_THERE = "there is no such page, or it is not open to this connection"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Filters:
+    """Which pages to consider; None and empty mean no restriction."""
+
+    prefix: str = ""
+    prefix_field: str = "/prefix"
+    type: str | None = None
+    tags: tuple[str, ...] = ()
+    include_stale: bool = True
+    include_archived: bool = False
+
+    def check(self) -> None:
+        """Raise InvalidInputError for a prefix that no path can have; ``prefix_field`` is what the violation names."""
+        parse_prefix(self.prefix, self.prefix_field)
+
+    def admit(self, head: Head) -> bool:
+        """Whether a page passes."""
+        return (
+            head.path.has_prefix(self.prefix)
+            and (self.type is None or head.type == self.type)
+            and set(self.tags) <= set(head.tags)
+            and (self.include_archived or head.lifecycle != "archived")
+            and (self.include_stale or head.lifecycle != "stale")
+        )
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """What a cursor is bound to."""
+        return {
+            "prefix": self.prefix,
+            "type": self.type,
+            "tags": [*sorted(self.tags)],
+            "stale": self.include_stale,
+            "archived": self.include_archived,
+        }
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Listed:
+    """Part of a list: the heads in order, and the cursor that continues it, None at its end."""
+
+    heads: tuple[Head, ...]
+    next_cursor: str | None
+
+
+async def read_page(services: Services, acting: Acting, *, path: str | None = None, page_id: str | None = None) -> Page:
+    """The page with this path or this id. Raises NotFoundError, also for a page the caller may not see (TOOL-10)."""
+    async with calling(services, acting, READ, "memory") as call:
+        _check_one_of(path, page_id)
+        _check_scope(acting)
+        await admit_waiting(services, acting)
+        async with services.store.read() as tx:
+            row = await _find(tx, call, path, page_id)
+        if row is None:
+            raise NotFoundError(_NOT_THERE)
+        page = records.open_page(acting.keys, row)
+        if path is not None and page.path.folded != parse_path(path).folded:
+            raise NotFoundError(_NOT_THERE)
+        call.decrypted = True
+        call.object_ids.add(page.id)
+        call.categories = {category_of(row.slot)}
+        async with services.store.write() as tx:
+            await call.record(tx)
+        return page
+
+
+async def list_pages(
+    services: Services, acting: Acting, *, filters: Filters, limit: int, cursor: str | None = None
+) -> Listed:
+    """Pages in the order of their paths. Raises InvalidInputError for a cursor that this call did not return."""
+    async with calling(services, acting, LIST, "memory") as call:
+        _check_scope(acting)
+        filters.check()
+        after = open_cursor(acting.keys, LIST, filters.as_json(), cursor) if cursor is not None else None
+        await admit_waiting(services, acting)
+        heads = sorted((head for head in await _heads(services, call) if filters.admit(head)), key=_by_path)
+        if isinstance(after, str):
+            heads = [head for head in heads if head.path.folded > after]
+        part = tuple(heads[:limit])
+        more = len(heads) > limit
+        next_cursor = (
+            seal_cursor(acting.keys, LIST, filters.as_json(), part[-1].path.folded, services.entropy) if more else None
+        )
+        _note(call, part)
+        async with services.store.write() as tx:
+            await call.record(tx)
+        return Listed(part, next_cursor)
+
+
+def head_as_json(head: Head) -> dict[str, JsonValue]:
+    """How a page stands in a list: what it is, and the dates that say when it holds (MEM-11)."""
+    entry: dict[str, JsonValue] = {
+        "path": head.path.value,
+        "id": head.id,
+        "title": head.title,
+        "updated": to_rfc3339(head.updated_ms),
+        "lifecycle": head.lifecycle,
+        "sensitivity": head.sensitivity,
+    }
+    optional: dict[str, JsonValue] = {
+        "type": head.type,
+        "tags": list(head.tags) or None,
+        "valid_from": head.valid_from,
+        "valid_until": head.valid_until,
+        "expires": None if head.expires_ms is None else to_rfc3339(head.expires_ms),
+    }
+    return entry | {name: value for name, value in optional.items() if value is not None}
+
+
+async def _find(tx: Transaction, call: Call, path: str | None, page_id: str | None) -> PageRow | None:
+    acting, now_ms = call.acting, call.services.clock.now_ms()
+    if path is not None:
+        generation, tag = records.path_tag(acting.keys, parse_path(path, "/path"))
+        page_id = await tx.pages.by_tag(acting.context_id, generation, tag)
+    if page_id is None:
+        return None
+    return await tx.pages.page(acting.context_id, page_id, acting.readable_slots(), now_ms)
+
+
+async def _heads(services: Services, call: Call) -> list[Head]:
+    acting = call.acting
+    async with services.store.read() as tx:
+        rows = await tx.pages.heads(acting.context_id, acting.readable_slots(), services.clock.now_ms())
+    call.decrypted = call.decrypted or bool(rows)
+    return [records.open_head(acting.keys, row) for row in rows]
+
+
+def _note(call: Call, heads: Iterable[Head]) -> None:
+    shown = list(heads)
+    call.object_ids.update(head.id for head in shown)
+    call.counts["pages"] = len(shown)
+    if any(head.sensitivity == "sensitive" for head in shown):
+        call.categories.add("memory.sensitive")
+
+
+def _by_path(head: Head) -> str:
+    return head.path.folded
+
+
+def _check_one_of(path: str | None, page_id: str | None) -> None:
+    if (path is None) == (page_id is None):
+        rule = "give exactly one of path and id"
+        raise InvalidInputError(rule, [Violation("/path", rule), Violation("/id", rule)])
+
+
+def _check_scope(acting: Acting) -> None:
+    if "memory:read" not in acting.scopes:
+        raise ForbiddenError("reading pages needs another scope", ("memory:read",))

@@ -1,0 +1,165 @@
+"""Writing a page: create or replace it, in the slot its sensitivity decides (MEM-02, MEM-05 to -09, MEM-21, -22)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from zkpcp.core import pages as page_format
+from zkpcp.core import terms as term_format
+from zkpcp.core.audit import Action, Channel
+from zkpcp.core.instants import parse_rfc3339
+from zkpcp.core.pages import Author, Draft, Page
+from zkpcp.core.slots import MAIN_PARTITION, SubKeyRef, category_of
+from zkpcp.core.stored import PageRow
+from zkpcp.errors import ConflictError, ForbiddenError, InvalidInputError, TooLargeError, Violation
+from zkpcp.ports import Transaction
+from zkpcp.usecases.access import Acting
+from zkpcp.usecases.audit_log import record
+from zkpcp.usecases.call import Call, calling
+from zkpcp.usecases.services import Services
+from zkpcp.vault import records
+
+ACTION = "memory_write"
+_CHANGED = "the page changed meanwhile: read it again and repeat the change on what you find"
+_OCCUPIED = "a page that this connection cannot change is at this path; choose another path"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Written:
+    """What a write did. ``updated`` is the instant to send as ``expected_updated`` with the next change."""
+
+    path: str
+    page_id: str
+    updated: str
+    created: bool
+
+
+async def write_page(
+    services: Services,
+    acting: Acting,
+    *,
+    path: str,
+    body: str,
+    frontmatter: Mapping[str, object] | None = None,
+    expected_updated: str | None = None,
+) -> Written:
+    """Create the page at ``path``, or replace it.
+
+    Raises InvalidInputError, TooLargeError, ConflictError (stale ``expected_updated``, or a page the caller cannot
+    read is there, MEM-08) and ForbiddenError (changing a sensitive page needs memory.sensitive:write, MEM-07).
+    """
+    async with calling(services, acting, ACTION, "memory") as call:
+        if "memory:write" not in acting.scopes:
+            raise ForbiddenError("writing pages needs another scope", ("memory:write",))
+        draft = page_format.draft(path, body, frontmatter, services.page_limits)
+        _check_draft(draft, now_ms=services.clock.now_ms())
+        expected_ms = _expected(expected_updated)
+        async with services.store.write() as tx:
+            stored = await _stored(tx, call, draft)
+            if stored is None:
+                page = await _create(tx, call, draft, expected_ms)
+            else:
+                page = await _replace(tx, call, draft, stored, expected_ms)
+            call.object_ids.add(page.id)
+            call.categories.add(category_of(records.slot_of(page)))
+            await call.record(tx)
+        return Written(page.path.value, page.id, page.updated, created=stored is None)
+
+
+def author_of(acting: Acting) -> Author:
+    """The author that the server stamps into a page (MEM-09)."""
+    actor = acting.actor
+    return Author(actor.principal, actor.client or "zkpcp", actor.on_behalf_of)
+
+
+def encoded_terms(page: Page) -> bytes:
+    """The page's term vector in its stored form."""
+    vector = term_format.terms_of_page(page.title, page.tags, page.type, page.path.value, page.body)
+    return term_format.encode(vector)
+
+
+async def _stored(tx: Transaction, call: Call, draft: Draft) -> PageRow | None:
+    """The page at the draft's path as the caller may see it; None when the path is free."""
+    acting, services = call.acting, call.services
+    now_ms = services.clock.now_ms()
+    generation, tag = records.path_tag(acting.keys, draft.path)
+    page_id = await tx.pages.by_tag(acting.context_id, generation, tag)
+    if page_id is None:
+        return None
+    row = await tx.pages.page(acting.context_id, page_id, acting.readable_slots(), now_ms, lock=True)
+    if row is not None:
+        return row
+    # A page past its retention no longer counts, but holds its path until it is swept.
+    swept = await tx.pages.delete_expired(acting.context_id, now_ms)
+    if swept:
+        await record(
+            tx,
+            services,
+            acting.context_id,
+            action=Action.RETENTION_SWEEP,
+            channel=Channel.SYSTEM,
+            categories=("memory",),
+            counts={"pages": swept},
+        )
+    if await tx.pages.by_tag(acting.context_id, generation, tag) is None:
+        return None
+    raise ConflictError(_OCCUPIED)
+
+
+async def _create(tx: Transaction, call: Call, draft: Draft, expected_ms: int | None) -> Page:
+    acting, services = call.acting, call.services
+    if expected_ms is not None:
+        raise ConflictError("there is no page at this path any more")
+    if await tx.pages.count(acting.context_id) >= services.max_pages:
+        raise TooLargeError(f"this context holds its limit of {services.max_pages} pages")
+    page = page_format.create(
+        draft, page_id=services.new_id("pg"), now_ms=services.clock.now_ms(), author=author_of(acting)
+    )
+    terms = encoded_terms(page)
+    generation, tag = records.path_tag(acting.keys, page.path)
+    if acting.keys.holds(SubKeyRef(records.slot_of(page), "rec")):
+        row = records.seal_page(acting.keys, page, 1, terms, services.entropy)
+        await tx.pages.add(row, generation, tag)
+    else:
+        grant_id = acting.actor.grant_id or ""
+        item = records.seal_to_inbox(acting.keys, page, terms, grant_id=grant_id)
+        await tx.pages.add_to_inbox(item, generation, tag)
+    return page
+
+
+async def _replace(tx: Transaction, call: Call, draft: Draft, row: PageRow, expected_ms: int | None) -> Page:
+    acting, services = call.acting, call.services
+    stored = records.open_page(acting.keys, row)
+    call.decrypted = True
+    if expected_ms is not None and expected_ms != stored.updated_ms:
+        raise ConflictError(_CHANGED)
+    if page_format.needs_sensitive_write(stored, draft) and "memory.sensitive:write" not in acting.scopes:
+        raise ForbiddenError(
+            "changing a sensitive page, or whether a page is sensitive, needs another scope",
+            ("memory:write", "memory.sensitive:write"),
+        )
+    page = page_format.update(stored, draft, now_ms=services.clock.now_ms(), author=author_of(acting))
+    await tx.pages.replace(records.seal_page(acting.keys, page, row.version + 1, encoded_terms(page), services.entropy))
+    return page
+
+
+def _check_draft(draft: Draft, *, now_ms: int) -> None:
+    keys = draft.frontmatter or {}
+    partition = keys.get("partition", MAIN_PARTITION)
+    if partition != MAIN_PARTITION:
+        rule = f"this context has only the partition {MAIN_PARTITION}"
+        raise InvalidInputError("the partition does not exist", [Violation("/frontmatter/partition", rule)])
+    expires = keys.get("expires")
+    if isinstance(expires, str) and parse_rfc3339(expires) <= now_ms:
+        raise InvalidInputError("the page would be gone at once", [Violation("/frontmatter/expires", "must lie ahead")])
+
+
+def _expected(text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        return parse_rfc3339(text)
+    except InvalidInputError as error:
+        violation = Violation("/expected_updated", error.message)
+    raise InvalidInputError("expected_updated is not an instant", [violation])

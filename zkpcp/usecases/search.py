@@ -1,0 +1,196 @@
+"""Searching pages by what they say, in a scan of the encrypted term vectors of open slots (MEM-17 to MEM-20).
+
+Only vectors that the caller's own keys open take part, statistics included, so nothing outside them shows in a result,
+a score or a count (MEM-13). Encrypted buckets come with the search index; a scan is what they will have as their delta.
+Versions are not kept yet, so ``as_of`` says honestly when it cannot be exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from zkpcp.core import ranking
+from zkpcp.core import terms as term_format
+from zkpcp.core.instants import parse_date_or_instant, to_rfc3339
+from zkpcp.core.pages import Head, Page, head_of
+from zkpcp.core.paths import PagePath
+from zkpcp.core.ranking import Candidate, Scored
+from zkpcp.core.schemas import JsonValue
+from zkpcp.core.slots import MAIN_PARTITION, category_of
+from zkpcp.core.stored import HeadRow, TermsRow
+from zkpcp.core.terms import Query
+from zkpcp.errors import ForbiddenError, InvalidInputError, Violation
+from zkpcp.usecases.access import Acting
+from zkpcp.usecases.call import Call, calling
+from zkpcp.usecases.inbox import admit_waiting
+from zkpcp.usecases.recall import Filters
+from zkpcp.usecases.services import Services
+from zkpcp.vault import records
+from zkpcp.vault.cursors import open_cursor, seal_cursor
+
+ACTION = "memory_search"
+MAX_RESULTS = 500
+"""How deep cursors reach into one ranking."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Found:
+    """One result: the page's head, its score within this answer, the part of its text that matched, and why."""
+
+    head: Head
+    score: float
+    snippet: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Results:
+    """Part of a ranking. ``searched_all`` is False when a bound or a quarantined page cut the search short."""
+
+    found: tuple[Found, ...]
+    searched_all: bool
+    as_of: str | None
+    as_of_exact: bool
+    next_cursor: str | None
+
+
+_WITHOUT_HIT = Head(
+    path=PagePath("_"),
+    id="",
+    title="",
+    type=None,
+    tags=(),
+    lifecycle="active",
+    valid_from=None,
+    valid_until=None,
+    updated_ms=0,
+    expires_ms=None,
+    sensitivity="normal",
+    partition=MAIN_PARTITION,
+    supersedes=(),
+)
+"""Stands for every page without a hit: it counts in the statistics, and its own head stays sealed."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Hits:
+    scored: list[Scored[Head]]
+    exact: bool
+
+
+async def search_pages(
+    services: Services,
+    acting: Acting,
+    *,
+    query: str,
+    filters: Filters,
+    limit: int,
+    cursor: str | None = None,
+    as_of: str | None = None,
+) -> Results:
+    """The pages that answer a query best. Raises InvalidInputError for a query without words or a foreign cursor."""
+    async with calling(services, acting, ACTION, "memory") as call:
+        if "memory:read" not in acting.scopes:
+            raise ForbiddenError("searching pages needs another scope", ("memory:read",))
+        filters.check()
+        words = _words(query)
+        as_of_ms = _instant(as_of)
+        bound = filters.as_json() | {"query": query, "as_of": as_of}
+        start = _start(open_cursor(acting.keys, ACTION, bound, cursor)) if cursor is not None else 0
+        more_waiting = await admit_waiting(services, acting)
+        hits = await _hits(services, call, words, filters, as_of_ms)
+        part = hits.scored[start : start + limit]
+        found = await _found(services, call, words, part)
+        end = start + limit
+        next_cursor = seal_cursor(acting.keys, ACTION, bound, end, services.entropy) if end < len(hits.scored) else None
+        async with services.store.write() as tx:
+            await call.record(tx)
+        return Results(
+            found=tuple(found),
+            searched_all=not more_waiting,
+            as_of=None if as_of_ms is None else to_rfc3339(as_of_ms),
+            as_of_exact=hits.exact,
+            next_cursor=next_cursor,
+        )
+
+
+async def _hits(services: Services, call: Call, query: Query, filters: Filters, as_of_ms: int | None) -> _Hits:
+    acting = call.acting
+    now_ms = services.clock.now_ms()
+    async with services.store.read() as tx:
+        slots = acting.readable_slots()
+        vectors = await tx.pages.terms(acting.context_id, slots, now_ms)
+        heads = {row.page_id: row for row in await tx.pages.heads(acting.context_id, slots, now_ms)}
+    call.decrypted = bool(vectors)
+    exact = True
+    if as_of_ms is not None:
+        # A page changed since then had another text at that time, which is not kept yet.
+        exact = all(row.updated_ms <= as_of_ms or row.version == 1 for row in vectors)
+        vectors = [row for row in vectors if row.updated_ms <= as_of_ms]
+    ranked = ranking.rank(
+        query,
+        _candidates(acting, query, vectors, heads),
+        now_ms=now_ms if as_of_ms is None else as_of_ms,
+        limit=len(vectors),
+    )
+    return _Hits([item for item in ranked if filters.admit(item.head)][:MAX_RESULTS], exact)
+
+
+def _candidates(
+    acting: Acting, query: Query, vectors: Sequence[TermsRow], heads: dict[str, HeadRow]
+) -> list[Candidate[Head]]:
+    """Every page with its counts of the query's terms; what filters leave out later still counts in the statistics."""
+    probe = term_format.probe(query.terms)
+    candidates = []
+    for row in vectors:
+        with records.open_terms(acting.keys, row) as blob:
+            length, counts = term_format.length_of(blob), term_format.lookup(blob, probe)
+        hit = bool(counts) and row.page_id in heads
+        head = records.open_head(acting.keys, heads[row.page_id]) if hit else _WITHOUT_HIT
+        candidates.append(Candidate(head, length, counts if hit else {}))
+    return candidates
+
+
+async def _found(services: Services, call: Call, query: Query, part: Sequence[Scored[Head]]) -> list[Found]:
+    acting = call.acting
+    ids = [item.head.id for item in part]
+    async with services.store.read() as tx:
+        rows = await tx.pages.pages(acting.context_id, ids, acting.readable_slots(), services.clock.now_ms())
+    pages: dict[str, Page] = {}
+    for row in rows:
+        pages[row.page_id] = records.open_page(acting.keys, row)
+        call.categories.add(category_of(row.slot))
+    call.object_ids.update(pages)
+    call.counts["results"] = len(pages)
+    return [_result(query, item, pages[item.head.id]) for item in part if item.head.id in pages]
+
+
+def _result(query: Query, item: Scored[Head], page: Page) -> Found:
+    return Found(
+        head=head_of(page),
+        score=round(item.score, 4),
+        snippet=ranking.snippet(page.body, query),
+        why=ranking.why(query, title=page.title, body=page.body),
+    )
+
+
+def _words(text: str) -> Query:
+    query = term_format.terms_of_query(text)
+    if not query.words:
+        raise InvalidInputError("the query has no words", [Violation("/query", "must hold at least one word")])
+    return query
+
+
+def _instant(text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        return parse_date_or_instant(text).last_ms
+    except InvalidInputError as error:
+        violation = Violation("/as_of", error.message)
+    raise InvalidInputError("as_of is not a date or instant", [violation])
+
+
+def _start(place: JsonValue) -> int:
+    return place if isinstance(place, int) else 0

@@ -1,0 +1,37 @@
+"""What every use case is handed: store, clock, entropy, schemas and the documented settings that rules depend on."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from zkpcp.core.pages import Limits
+from zkpcp.core.schemas import Schemas
+from zkpcp.ports import Clock, Entropy, Store
+from zkpcp.vault.secrets import Argon2Profile
+
+PASSPHRASE_CHECKS_AT_ONCE = 2
+"""Argon2id takes 64 MiB for each check: this bounds the memory an attacker can make the server use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The composition root makes one of these for the life of the process; it holds no key and no content.
+
+    ``argon2`` is used for new passphrase wraps and ``argon2_floor`` is the least that a stored wrap may ask for.
+    """
+
+    store: Store
+    clock: Clock
+    entropy: Entropy
+    schemas: Schemas
+    argon2: Argon2Profile
+    argon2_floor: Argon2Profile
+    page_limits: Limits = field(default_factory=Limits)
+    max_pages: int = 200_000
+    refresh_reuse_grace_s: int = 0
+    passphrase_gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PASSPHRASE_CHECKS_AT_ONCE))
+
+    def new_id(self, prefix: str) -> str:
+        """A fresh opaque id: ``prefix`` and 128 random bits in hexadecimal."""
+        return f"{prefix}_{self.entropy.bytes(16).hex()}"

@@ -1,0 +1,287 @@
+"""Who may open what: founding a context, opening a principal's or a grant's keyring, making a grant.
+
+Two levels of signatures (PCP §9.1): the owner signs the roster and the principals' keyrings; each principal signs the
+rows and keyrings of its own grants. HPKE does not authenticate its sender, so what opens counts only with these
+signatures, and the anchor, written once under a key that only the token's holder has, pins whose they must be.
+
+It cannot recognise a complete old state of the database beyond what a wrap remembers (``seeds.Memory``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from zkpcp.core import roster as roster_format
+from zkpcp.core.roster import Principal, Roster
+from zkpcp.core.scopes import effective, join
+from zkpcp.core.slots import MAIN_PARTITION, Slice, slice_for
+from zkpcp.core.stored import GrantRow, HolderKind, KeyringRow, RosterRow
+from zkpcp.crypto import keyring as keyring_format
+from zkpcp.crypto.aead import SALT_BYTES, context_of, open_box, seal
+from zkpcp.crypto.kdf import KEY_BYTES, derive, lp, u64
+from zkpcp.crypto.keyring import KeyringContents, Root
+from zkpcp.crypto.keys import Holder, Key, anchor_key, kem_seed, sign_seed
+from zkpcp.crypto.seal import KemPrivateKey, open_sealed, seal_to
+from zkpcp.crypto.sign import SigningKey, verify
+from zkpcp.crypto.wipe import wipe
+from zkpcp.errors import CorruptError, TamperedError
+from zkpcp.ports import Entropy
+from zkpcp.vault.keyring import OpenKeyring
+from zkpcp.vault.seeds import Memory, OpenedSeed
+
+FIRST_EPOCH = 1
+CONTROLLER_ROLE = "controller"
+_ANCHOR_BYTES = 32 + 8
+
+
+@dataclass(frozen=True, slots=True)
+class Founding:
+    """A new context's rows, and the controller's seed, which the caller wraps and then wipes."""
+
+    roster: RosterRow
+    keyring: KeyringRow
+    opened: OpenedSeed
+
+
+@dataclass(frozen=True, slots=True)
+class NewGrant:
+    """A new grant's rows, and its seed, which the caller wraps for a token and then wipes."""
+
+    row: GrantRow
+    keyring: KeyringRow
+    opened: OpenedSeed
+
+
+def new_seed(entropy: Entropy) -> Key:
+    """A fresh 32-byte seed."""
+    return Key(bytearray(entropy.bytes(KEY_BYTES)))
+
+
+def found(context_id: str, controller: str, entropy: Entropy) -> Founding:
+    """Make the controller's seed, the first context root, roster and controller keyring."""
+    seed = new_seed(entropy)
+    kem, signing = _key_pairs(seed, "principal")
+    owner = signing.public_bytes()
+    roster = Roster(
+        context_id=context_id,
+        version=1,
+        epoch=FIRST_EPOCH,
+        owner=owner,
+        principals=(Principal(controller, kem.public_bytes(), owner, CONTROLLER_ROLE),),
+    )
+    contents = KeyringContents(keys={}, inboxes={}, root=Root(FIRST_EPOCH, bytearray(entropy.bytes(KEY_BYTES))))
+    try:
+        keyring = _sealed_keyring(contents, roster, "principal", controller, kem.public_bytes(), signing)
+    finally:
+        contents.wipe()
+    return Founding(sign_roster(roster, signing), keyring, OpenedSeed(seed, Memory.of(roster)))
+
+
+def sign_roster(roster: Roster, owner: SigningKey) -> RosterRow:
+    """The roster's exact bytes with the owner's signature."""
+    body = roster_format.serialize(roster)
+    return RosterRow(roster.context_id, roster.version, body, owner.sign("roster", body))
+
+
+def verified_roster(row: RosterRow, memory: Memory) -> Roster:
+    """Check a roster row against what the caller's wrap remembers: owner, signature, context, version, epoch."""
+    roster = roster_format.parse(row.body)
+    memory.check(roster)
+    verify(memory.owner, row.signature, "roster", row.body)
+    if roster.context_id != row.context_id or roster.version != row.version:
+        raise TamperedError("the roster belongs to another place")
+    return roster
+
+
+def open_principal(principal: str, opened: OpenedSeed, roster_row: RosterRow, keyring_row: KeyringRow) -> OpenKeyring:
+    """Open a principal's keyring. The caller keeps ``opened`` and wipes it.
+
+    1. The roster is signed by the owner whom the wrap remembers, and not older than it remembers.
+    2. The principal is in the roster with the very keys that its seed gives.
+    3. The keyring is signed by the owner, for this principal and the roster's epoch, and opens.
+    """
+    kem, signing = _key_pairs(opened.seed, "principal")
+    roster = verified_roster(roster_row, opened.memory)
+    entry = roster.principal(principal)
+    if entry is None or entry.kem_public != kem.public_bytes() or entry.sig_public != signing.public_bytes():
+        raise TamperedError("the roster lists other keys for this principal")
+    contents = _opened_keyring(keyring_row, roster, "principal", principal, kem, (roster.owner,))
+    return OpenKeyring(
+        roster.context_id,
+        principal,
+        roster,
+        signing=signing,
+        cursor_key=_cursor_key(opened.seed),
+        contents=contents,
+    )
+
+
+def make_grant(
+    owner: OpenKeyring,
+    *,
+    grant: GrantRow,
+    kind: str,
+    partitions: Iterable[str] = (MAIN_PARTITION,),
+    entropy: Entropy,
+) -> NewGrant:
+    """Fill in keys, signature and anchor of a grant that its principal has approved, and seal its sliced keyring.
+
+    ``owner`` is the consenting principal's open keyring; ``grant`` carries everything but keys; ``kind`` is the
+    context's.
+    """
+    seed = new_seed(entropy)
+    kem, signing = _key_pairs(seed, "grant")
+    unsigned = replace(grant, kem_public=kem.public_bytes(), sig_public=signing.public_bytes())
+    row = replace(
+        unsigned,
+        signature=owner.sign("grant", *_grant_fields(unsigned)),
+        anchor=_sealed_anchor(seed, unsigned, owner.roster, entropy),
+    )
+    contents = _slice(owner, slice_for(effective(grant.scopes, kind), partitions))
+    try:
+        keyring = _sealed_keyring(contents, owner.roster, "grant", grant.grant_id, row.kem_public, owner)
+    finally:
+        contents.wipe()
+    return NewGrant(row, keyring, OpenedSeed(seed, Memory.of(owner.roster)))
+
+
+def open_grant(grant: GrantRow, opened: OpenedSeed, roster_row: RosterRow, keyring_row: KeyringRow) -> OpenKeyring:
+    """Open a grant's keyring. The caller keeps ``opened`` and wipes it.
+
+    1. The anchor opens under the grant's seed, for this context, grant and its scopes: it names the owner.
+    2. The roster is signed by that owner and not older than the wrap remembers or than the anchor's epoch.
+    3. The grant's row is signed by its principal, who is in the roster, and lists the keys that the seed gives.
+    4. The keyring is signed by that principal or the owner, for this grant and the roster's epoch, and opens.
+    """
+    owner, first_epoch = _opened_anchor(opened.seed, grant)
+    if owner != opened.memory.owner:
+        raise TamperedError("anchor and token wrap name different owners")
+    roster = verified_roster(roster_row, opened.memory)
+    if roster.epoch < first_epoch:
+        raise TamperedError("the roster is older than the grant")
+    kem, signing = _key_pairs(opened.seed, "grant")
+    principal = verified_grant(grant, roster)
+    if grant.kem_public != kem.public_bytes() or grant.sig_public != signing.public_bytes():
+        raise TamperedError("the grant lists other keys than its own")
+    signers = (principal.sig_public, roster.owner)
+    contents = _opened_keyring(keyring_row, roster, "grant", grant.grant_id, kem, signers)
+    return OpenKeyring(
+        roster.context_id,
+        grant.grant_id,
+        roster,
+        signing=signing,
+        cursor_key=_cursor_key(opened.seed),
+        contents=contents,
+    )
+
+
+def verified_grant(grant: GrantRow, roster: Roster) -> Principal:
+    """The roster entry of the principal who signed this grant's row. Raises TamperedError."""
+    principal = roster.principal(grant.principal)
+    if principal is None or grant.context_id != roster.context_id:
+        raise TamperedError("the grant's principal is not in the roster")
+    verify(principal.sig_public, grant.signature, "grant", *_grant_fields(grant))
+    return principal
+
+
+def _key_pairs(seed: Key, holder: Holder) -> tuple[KemPrivateKey, SigningKey]:
+    with Key(kem_seed(seed.view(), holder)) as kem, Key(sign_seed(seed.view(), holder)) as sig:
+        return KemPrivateKey(kem.view()), SigningKey.from_seed(sig.view())
+
+
+def _cursor_key(seed: Key) -> Key:
+    return Key(derive(seed.view(), "cursor"))
+
+
+def _slice(owner: OpenKeyring, wanted: Slice) -> KeyringContents:
+    keys = {}
+    for ref in wanted.sub_keys:
+        generation, key = owner.live_key(ref.slot, ref.name)
+        copy = bytearray(KEY_BYTES)
+        copy[:] = key
+        keys[ref.slot, generation, ref.name] = copy
+    inboxes = {}
+    for slot in wanted.inboxes:
+        generation, public = owner.inbox_public(slot)
+        inboxes[slot, generation] = public
+    return KeyringContents(keys=keys, inboxes=inboxes, root=None)
+
+
+def _sealed_keyring(
+    contents: KeyringContents,
+    roster: Roster,
+    kind: HolderKind,
+    holder: str,
+    public: bytes,
+    signer: SigningKey | OpenKeyring,
+) -> KeyringRow:
+    plain = keyring_format.encode(contents)
+    place = _keyring_place(roster, kind, holder)
+    try:
+        sealed = seal_to(public, plain, lp(b"keyring", *place))
+    finally:
+        wipe(plain)
+    signature = signer.sign("keyring", *place, hashlib.sha256(sealed).digest())
+    return KeyringRow(roster.context_id, kind, holder, roster.epoch, sealed, signature)
+
+
+def _opened_keyring(
+    row: KeyringRow, roster: Roster, kind: HolderKind, holder: str, private: KemPrivateKey, signers: Iterable[bytes]
+) -> KeyringContents:
+    place = _keyring_place(roster, kind, holder)
+    digest = hashlib.sha256(row.sealed).digest()
+    _signed_by_one_of(signers, row.signature, "keyring", *place, digest)
+    plain = open_sealed(private, row.sealed, lp(b"keyring", *place))
+    try:
+        return keyring_format.decode(plain)
+    finally:
+        wipe(plain)
+
+
+def _signed_by_one_of(signers: Iterable[bytes], signature: bytes, label: str, *fields: bytes) -> None:
+    failure: CorruptError = TamperedError("nobody may sign this")
+    for signer in signers:
+        try:
+            return verify(signer, signature, label, *fields)
+        except TamperedError as error:
+            failure = error
+    raise failure
+
+
+def _keyring_place(roster: Roster, kind: HolderKind, holder: str) -> tuple[bytes, ...]:
+    return roster.context_id.encode(), kind.encode(), holder.encode(), u64(roster.epoch)
+
+
+def _grant_fields(grant: GrantRow) -> tuple[bytes, ...]:
+    return (
+        grant.context_id.encode(),
+        grant.grant_id.encode(),
+        grant.principal.encode(),
+        (grant.on_behalf_of or "").encode(),
+        grant.client_id.encode(),
+        grant.client_name.encode(),
+        join(grant.scopes).encode(),
+        u64(grant.created_ms),
+        grant.kem_public,
+        grant.sig_public,
+    )
+
+
+def _anchor_context(grant: GrantRow) -> bytes:
+    return context_of("anchor", grant.context_id.encode(), grant.grant_id.encode(), join(grant.scopes).encode())
+
+
+def _sealed_anchor(seed: Key, grant: GrantRow, roster: Roster, entropy: Entropy) -> bytes:
+    with Key(anchor_key(seed.view())) as key:
+        payload = roster.owner + u64(roster.epoch)
+        return seal(key.view(), payload, _anchor_context(grant), salt=entropy.bytes(SALT_BYTES))
+
+
+def _opened_anchor(seed: Key, grant: GrantRow) -> tuple[bytes, int]:
+    with Key(anchor_key(seed.view())) as key:
+        payload = bytes(open_box(key.view(), grant.anchor, _anchor_context(grant)))
+    if len(payload) != _ANCHOR_BYTES:
+        raise TamperedError("an anchor has the wrong length")
+    return payload[:32], int.from_bytes(payload[32:], "big")
