@@ -10,6 +10,7 @@ pytest_plugins = [
     "tests.conformance.plugin",
     "tests.support.chromium",
     "tests.support.postgres",
+    "tests.flows.usecase_support",
 ]
 
 # No deadline: two cores under load make any example slow once. Examples differ from run to run here and are fixed in

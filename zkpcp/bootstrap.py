@@ -1,1 +1,124 @@
-"""The composition root: adapters, the real clock and the real entropy meet here and nowhere else."""
+"""The composition root: settings become a store, real clock and entropy, use-case services, and the web application.
+
+Everything is made here and handed down; nothing below asks for a global. It holds no key: keys exist inside requests.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import structlog
+import uvicorn
+from fastapi import FastAPI
+
+from zkpcp.config import Settings
+from zkpcp.crypto.entropy import SystemEntropy
+from zkpcp.http.app import create_app
+from zkpcp.http.site import Site
+from zkpcp.schema_files import load_schemas
+from zkpcp.storage import migrate, open_store, pending
+from zkpcp.storage.schema import TABLES
+from zkpcp.usecases.services import Services
+from zkpcp.vault.secrets import FLOOR, STRONG, Argon2Profile
+
+KEEP_ALIVE_S: Final = 5
+"""An open connection keeps its last request's buffers alive, so idle ones are closed soon (KEY-04)."""
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch, UTC."""
+        return time.time_ns() // 1_000_000
+
+
+def prepare_database(settings: Settings) -> None:
+    """Make the data directory and bring the schema up to date. Not inside an event loop: migrations run their own."""
+    settings.data_dir.expanduser().mkdir(mode=0o700, parents=True, exist_ok=True)
+    if pending(settings.database):
+        migrate(settings.database)
+
+
+@asynccontextmanager
+async def running_services(settings: Settings, *, argon2: Argon2Profile | None = None) -> AsyncIterator[Services]:
+    """Open the store and make the services; closes the store at the end. ``argon2`` is for tests that need it cheap."""
+    store = await open_store(settings.database)
+    try:
+        yield Services(
+            store=store,
+            clock=SystemClock(),
+            entropy=SystemEntropy(),
+            schemas=load_schemas(),
+            argon2=argon2 or (STRONG if settings.strong_passphrases else FLOOR),
+            argon2_floor=argon2 or FLOOR,
+            refresh_reuse_grace_s=settings.refresh_reuse_grace_seconds,
+        )
+    finally:
+        await store.close()
+
+
+def site_of(settings: Settings) -> Site:
+    """Where contexts are."""
+    return Site(origin=settings.origin, layout=settings.layout, single_handle=settings.single_handle)
+
+
+def build_app(services: Services, settings: Settings, *, set_up_code: str | None = None) -> FastAPI:
+    """The web application over these services."""
+    return create_app(
+        services,
+        site_of(settings),
+        allowed_origins=frozenset(settings.allowed_origins),
+        lenient_era=settings.mcp_lenient_era,
+        set_up_code=set_up_code,
+        readable_metadata=TABLES,
+    )
+
+
+async def serve(settings: Settings, *, set_up_code: str | None = None, argon2: Argon2Profile | None = None) -> None:
+    """Serve until the process is told to stop."""
+    configure_logs()
+    async with running_services(settings, argon2=argon2) as services:
+        app = build_app(services, settings, set_up_code=set_up_code)
+        config = uvicorn.Config(
+            app,
+            host=settings.host,
+            port=settings.port,
+            # Not uvloop: its receive buffers keep request text. No access log: paths and codes stand in URLs.
+            loop="asyncio",
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
+        )
+        await uvicorn.Server(config).serve()
+
+
+def configure_logs() -> None:
+    """Logs go to standard error as JSON with named fields; no traceback, since its lines can hold content."""
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
+    # uvicorn logs the traceback of an exception it catches; ours are caught before, and this is the last resort.
+    logging.getLogger("uvicorn.error").addFilter(_without_traceback)
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.JSONRenderer(),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+
+
+def _without_traceback(record: logging.LogRecord) -> bool:
+    record.exc_info = None
+    record.exc_text = None
+    return True

@@ -56,7 +56,7 @@ async def test_parallel_writers_make_one_chain_without_gap_or_fork(store: Store)
 
 
 @pytest.mark.parametrize(
-    "filters, expected",
+    ("filters", "expected"),
     [
         ({}, [5, 4, 3, 2, 1]),
         ({"limit": 2}, [5, 4]),

@@ -34,14 +34,12 @@ def _sqlite_columns(path: Path) -> dict[str, list[tuple[str, int]]]:
     return columns
 
 
-@pytest.mark.requirement("KEY-01")
 def test_every_column_of_the_sqlite_schema_is_described(migrated_file: Path) -> None:
     real = {table: {name for name, _ in columns} for table, columns in _sqlite_columns(migrated_file).items()}
 
     assert real == {table: set(columns) for table, columns in TABLES.items()}
 
 
-@pytest.mark.requirement("KEY-01")
 async def test_every_column_of_the_postgres_schema_is_described(migrated_dsn: str) -> None:
     connection = await asyncpg.connect(migrated_dsn)
     rows = await connection.fetch(

@@ -1,7 +1,8 @@
 """What an authorization request asks for, or why it is refused and whether the client may be told by redirect.
 
-Implements RFC 6749 §4.1.1 and §4.1.2.1, RFC 7636 §4.3 with S256 only, RFC 8707 §2 and PCP §3.4 (AUTH-21, AUTH-22, AUTH-24).
-Until client and redirect URI are known to belong together nothing is redirected. Nothing is granted here: a person decides.
+Implements RFC 6749 §4.1.1 and §4.1.2.1, RFC 7636 §4.3 with S256 only, RFC 8707 §2 and PCP §3.4 (AUTH-21, AUTH-22,
+AUTH-24). Until client and redirect URI are known to belong together nothing is redirected. Nothing is granted here: a
+person decides.
 """
 
 from __future__ import annotations
@@ -71,8 +72,8 @@ def read_authorize(
 def requested_scopes(text: str | None, kind: str, *, refreshable: bool) -> tuple[str, ...]:
     """The scopes to put before the person.
 
-    Unknown ones are dropped. Where no scope over data is left, the default grant is asked for. ``refreshable``: the client
-    registered the refresh grant, so staying connected is asked as well.
+    Unknown ones are dropped. Where no scope over data is left, the default grant is asked for. ``refreshable``: the
+    client registered the refresh grant, so staying connected is asked as well.
     """
     asked = parse_scopes(text, kind)
     if set(asked) <= {OFFLINE_ACCESS}:

@@ -1,8 +1,8 @@
 """The parameters of an OAuth request, each sent at most once.
 
-Implements RFC 6749 §3.1 and §3.2: a parameter without a value counts as omitted, and a repeated one is an error. Two readers
-that pick different copies are how a check is passed by one value and the act done with another. ``resource`` alone may repeat
-(RFC 8707 §2) and is judged apart.
+Implements RFC 6749 §3.1 and §3.2: a parameter without a value counts as omitted, and a repeated one is an error. Two
+readers that pick different copies are how a check is passed by one value and the act done with another. ``resource``
+alone may repeat (RFC 8707 §2) and is judged apart.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ class Params:
     def parse(cls, raw: bytes) -> Params:
         """Read a query string or a form body. Raises InvalidInputError unless it is UTF-8 in percent encoding."""
         try:
-            pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS)
+            pairs = parse_qsl(
+                raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS
+            )
         except ValueError:
             pairs = None
         if pairs is None:  # raised out here, so that no exception carries the text as its context

@@ -164,6 +164,8 @@ def _successors_first(scored: list[Scored[H]]) -> list[Scored[H]]:
     A successor that matches less well is raised to its predecessor's lowered score rather than the predecessor buried
     under it: whoever asks for the old page should meet the new one first.
     """
+    if not any(item.head.supersedes for item in scored):
+        return sorted(scored, key=_order)
     by_path = {item.head.path.folded: item for item in scored}
     successors: dict[str, list[str]] = {}
     for item in scored:

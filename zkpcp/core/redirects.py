@@ -17,10 +17,10 @@ PRIVATE_USE_SCHEMES: Final = frozenset({"cursor"})
 """Schemes of desktop apps that cannot listen on a port; MCP asks for https or loopback, so this list is kept short."""
 
 _NEVER: Final = frozenset({"javascript", "data", "file", "blob", "about", "vbscript", "http", "https"})
-_LOOPBACK_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
+LOOPBACK_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
-# Printable ASCII without what RFC 3986 leaves out of every URI (blank, quotes, angle and curly brackets, backslash, …) and
-# without "#": a redirect URI has no fragment (RFC 6749 §3.1.2).
+# Printable ASCII without what RFC 3986 leaves out of every URI (blank, quotes, angle and curly brackets, backslash, …)
+# and without "#": a redirect URI has no fragment (RFC 6749 §3.1.2).
 _URI: Final = re.compile(r"[a-z][a-z0-9+.-]*:[A-Za-z0-9._~:/?\[\]@!$&'()*+,;=%-]+")
 _WEB: Final = re.compile(
     r"(?P<scheme>https?)://(?P<host>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]{1,5}))?(?P<rest>(?:[/?].*)?)"
@@ -29,10 +29,10 @@ _RESOURCE: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^/?#]+)(.*)", re.DOT
 
 
 def is_registrable(uri: str, private_use_schemes: Collection[str] = PRIVATE_USE_SCHEMES) -> bool:
-    """Whether a client may register this URI: https, http on loopback with any port, or a private-use scheme on the list.
+    """Whether a client may register this URI: https, http on loopback with any port, or a listed private-use scheme.
 
-    No fragment, no userinfo, no control or non-ASCII character, at most ``MAX_URI_CHARACTERS``. Schemes that a browser runs or
-    opens itself are refused even when they are on the list.
+    No fragment, no userinfo, no control or non-ASCII character, at most ``MAX_URI_CHARACTERS``. Schemes that a browser
+    runs or opens itself are refused even when they are on the list.
     """
     if len(uri) > MAX_URI_CHARACTERS or _URI.fullmatch(uri) is None:
         return False
@@ -42,19 +42,20 @@ def is_registrable(uri: str, private_use_schemes: Collection[str] = PRIVATE_USE_
     match = _WEB.fullmatch(uri)
     if match is None or not _is_port(match["port"]):
         return False
-    return scheme == "https" or match["host"] in _LOOPBACK_HOSTS
+    return scheme == "https" or match["host"] in LOOPBACK_HOSTS
 
 
 def is_loopback(uri: str) -> bool:
     """Whether the URI leads to a program on the person's own computer over http."""
     match = _WEB.fullmatch(uri)
-    return match is not None and match["scheme"] == "http" and match["host"] in _LOOPBACK_HOSTS
+    return match is not None and match["scheme"] == "http" and match["host"] in LOOPBACK_HOSTS
 
 
 def matches(registered: str, requested: str) -> bool:
-    """Whether ``requested`` is ``registered``: the same string, or on loopback the same but for the port (RFC 8252 §7.3).
+    """Whether ``requested`` is ``registered``: the same string, or on loopback the same but for the port.
 
-    The three loopback hosts are three different hosts, and the path is exact: ``/`` and no path differ.
+    That is RFC 8252 §7.3. The three loopback hosts are three different hosts, and the path is exact: ``/`` and no path
+    differ.
     """
     if registered == requested:
         return True
@@ -74,10 +75,7 @@ def redirect_host(uri: str) -> str:
 
 def with_parameters(uri: str, parameters: Iterable[tuple[str, str]]) -> str:
     """Add query parameters and keep the URI as registered otherwise, its own query included (RFC 6749 §3.1.2)."""
-    if "?" not in uri:
-        separator = "?"
-    else:
-        separator = "" if uri.endswith(("?", "&")) else "&"
+    separator = ("" if uri.endswith(("?", "&")) else "&") if "?" in uri else "?"
     return uri + separator + urlencode(list(parameters))
 
 

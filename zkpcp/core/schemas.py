@@ -20,6 +20,8 @@ JsonObject = dict[str, JsonValue]
 MAX_VIOLATIONS: Final = 32
 """How many violations one answer names, so that a small request cannot make a large answer."""
 
+_MANY_NODES: Final = 1000
+
 _TYPE_NAMES: Final[Mapping[str, str]] = {
     "array": "a list",
     "boolean": "true or false",
@@ -68,7 +70,7 @@ class Schemas:
         """What is wrong with ``value``, at most ``MAX_VIOLATIONS`` rules; paths are JSON pointers (RFC 6901)."""
         if not _is_json(value):
             return (_NO_JSON,)
-        errors = list(self._validators[name].iter_errors(value))
+        errors = _errors(self._validators[name], value)
         if not errors:
             return ()
         schema = self.raw(name)
@@ -125,6 +127,33 @@ def _compile(name: str, schema: JsonObject) -> jsonschema_rs.Draft202012Validato
         return jsonschema_rs.Draft202012Validator(schema, validate_formats=True)
     except ValueError as error:
         raise CorruptError(f"the schema {name} is not a JSON Schema") from error
+
+
+def _errors(validator: jsonschema_rs.Draft202012Validator, value: JsonValue) -> list[jsonschema_rs.ValidationError]:
+    # The validator builds an error for every node before it yields the first one: half a minute for a body of a few
+    # megabytes. A large value is therefore told its first error only.
+    if validator.is_valid(value):
+        return []
+    if _has_few_nodes(value):
+        return list(validator.iter_errors(value))
+    try:
+        validator.validate(value)
+    except jsonschema_rs.ValidationError as first:
+        return [first]
+    return []
+
+
+def _has_few_nodes(value: JsonValue) -> bool:
+    waiting: list[JsonValue] = [value]
+    for _node in range(_MANY_NODES):
+        if not waiting:
+            return True
+        node = waiting.pop()
+        if isinstance(node, dict | list):
+            if len(node) > _MANY_NODES:
+                return False
+            waiting.extend(node.values() if isinstance(node, dict) else node)
+    return False
 
 
 def _explain(schema: JsonObject, error: jsonschema_rs.ValidationError) -> Iterator[Violation]:

@@ -1,8 +1,8 @@
 """What a failed request answers: a page where the route answers with pages, JSON elsewhere.
 
-A refusal says which rule was broken. A missing backend says so. Damage, and everything nobody thought of, is a 500 with an
-incident id; the log line of the same id names the exception's class and nothing else, because messages and tracebacks can
-hold content (SEC-12, KEY-05). MCP and OAuth endpoints have their own error bodies and catch their refusals themselves.
+A refusal says which rule was broken. A missing backend says so. Damage, and everything nobody thought of, is a 500
+with an incident id; the log line of the same id names the exception's class and nothing else, since messages and
+tracebacks can hold content (SEC-12, KEY-05). MCP and OAuth endpoints have error bodies of their own and make them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from zkpcp.errors import (
     ConflictError,
-    CorruptError,
     ForbiddenError,
     InvalidInputError,
     InvalidTokenError,
@@ -62,7 +61,11 @@ _TITLES: Final[Mapping[int, str]] = {
     HTTPStatus.TOO_MANY_REQUESTS: "Too many attempts",
     HTTPStatus.SERVICE_UNAVAILABLE: "Out of service for the moment",
 }
-_FAILED: Final = "Something went wrong on this server. Nothing was half done."
+_FAILED: Final = "This server failed at what you asked for. It is not your fault."
+_HTTP_TEXTS: Final[Mapping[int, str]] = {
+    HTTPStatus.NOT_FOUND: "There is no page at this address.",
+    HTTPStatus.METHOD_NOT_ALLOWED: "This address cannot be used in that way.",
+}
 _NO_STORE: Final = {"Cache-Control": "no-store"}
 
 
@@ -93,7 +96,7 @@ class Failures:
         """The answer to an unknown path or a wrong method."""
         status = error.status_code if isinstance(error, HTTPException) else HTTPStatus.NOT_FOUND
         code = "not_found" if status == HTTPStatus.NOT_FOUND else "invalid_input"
-        answer = _answer(self._pages, request, status, code, HTTPStatus(status).description or "Please check the address.")
+        answer = _answer(self._pages, request, status, code, _HTTP_TEXTS.get(status, "The request was refused."))
         if isinstance(error, HTTPException) and error.headers:
             answer.headers.update(error.headers)
         return answer
@@ -101,7 +104,7 @@ class Failures:
     def unknown(self, request: Request, error: Exception) -> Response:
         """The answer to everything else: an incident id, and a log line that names the class of the exception."""
         incident = f"inc_{self._entropy.bytes(8).hex()}"
-        self._log.error("incident", incident=incident, exception=type(error).__name__)
+        self._log.error("incident", incident=incident, error=type(error).__name__)
         if _wants_page(request):
             step = "If it happens again, tell the operator of this server the number below."
             return self._pages.error_page(500, "Something went wrong", _FAILED, step, incident=incident)
@@ -110,9 +113,12 @@ class Failures:
 
     def _refused(self, request: Request, error: RefusedError) -> Response:
         status = next((code for kind, code in _STATUS if isinstance(error, kind)), HTTPStatus.BAD_REQUEST)
-        answer = _answer(self._pages, request, status, error.code, error.message)
-        if isinstance(error, RateLimitedError):
-            answer.headers["Retry-After"] = str(error.retry_after_s)
+        if not isinstance(error, RateLimitedError):
+            return _answer(self._pages, request, status, error.code, error.message)
+        minutes = -(-error.retry_after_s // 60)
+        step = f"Try again in {minutes} minute{'' if minutes == 1 else 's'}."
+        answer = _answer(self._pages, request, status, error.code, error.message, step)
+        answer.headers["Retry-After"] = str(error.retry_after_s)
         return answer
 
 
@@ -156,10 +162,12 @@ def install(app: FastAPI, pages: Pages, entropy: Entropy) -> None:
     app.add_middleware(LastResort, failures=failures)
 
 
-def _answer(pages: Pages, request: Request, status: int, code: str, text: str) -> Response:
+def _answer(
+    pages: Pages, request: Request, status: int, code: str, text: str, next_step: str = "Go back and try again."
+) -> Response:
     if _wants_page(request):
         title = _TITLES.get(status, "That did not work")
-        return pages.error_page(status, title, _sentence(text), "Go back and try again, if you like.")
+        return pages.error_page(status, title, _sentence(text), next_step)
     return JSONResponse({"error": code, "error_description": text}, status, _NO_STORE)
 
 

@@ -66,7 +66,7 @@ class Limiter(Protocol):
 class MemoryLimiter:
     """Counts in this process, by the sliding window counter.
 
-    The moving window of the same library would be exact, but keeps every attempt and walks over all of them at each.
+    The moving window of the same library would be exact, but keeps every attempt and walks over all of them.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -86,7 +86,7 @@ class MemoryLimiter:
 
 
 def address_key(connection: HTTPConnection) -> str:
-    """The address to count by: an IPv4 address, the /64 of an IPv6 address (what one subscriber has), or ``unknown``."""
+    """The address to count by: an IPv4 address, the /64 of an IPv6 address (one subscriber's), or ``unknown``."""
     host = connection.client.host if connection.client else ""
     try:
         address = ipaddress.ip_address(host)

@@ -1,7 +1,7 @@
 """Who an access token speaks for, and the keys it opens for the length of one call (AUTH-12, AUTH-25, KEY-10).
 
 1. Look the token up by its id: kind, expiry, context, state of the grant. Anything wrong: InvalidTokenError.
-2. A locked context, or a keyring not sealed yet for the current epoch: LockedError, which says what ends the wait.
+2. A locked context, or a keyring not sealed yet for the current epoch: LockedCaller, which says what ends the wait.
 3. Token -> grant seed -> anchor -> roster -> grant row -> keyring. A failure behind a valid look-up is tampering: it is
    audited, and the token is refused.
 """
@@ -16,8 +16,8 @@ from zkpcp.core.audit import Action, Channel, Outcome
 from zkpcp.core.grants import GRANT_IDLE_LIFETIME_S, Actor
 from zkpcp.core.scopes import effective, known_scopes
 from zkpcp.core.slots import MAIN_PARTITION, memory_slot
-from zkpcp.core.stored import AccessView, ContextRow, KeyringRow
-from zkpcp.errors import CorruptError, InvalidTokenError, LockedError
+from zkpcp.core.stored import AccessView, ContextRow, GrantRow, KeyringRow
+from zkpcp.errors import CorruptError, InvalidTokenError
 from zkpcp.usecases.audit_log import record
 from zkpcp.usecases.services import Services
 from zkpcp.usecases.session import OpenSession
@@ -43,8 +43,17 @@ class Caller:
     @property
     def actor(self) -> Actor:
         """The actor that audit entries name."""
-        grant = self.access.grant
-        return Actor(grant.principal, grant.client_id, grant.grant_id, grant.on_behalf_of)
+        return actor_of(self.access.grant)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LockedCaller:
+    """A client with a good token whose key is away for now (KEY-10), and what ends the wait."""
+
+    context: ContextRow
+    actor: Actor
+    scopes: frozenset[str]
+    message: str
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -72,8 +81,8 @@ class Acting:
         return frozenset(slots) & self.keys.readable_slots()
 
 
-async def authenticate(services: Services, context: ContextRow, token_text: str) -> Caller:
-    """The caller behind an access token. Raises InvalidTokenError, LockedError."""
+async def authenticate(services: Services, context: ContextRow, token_text: str) -> Caller | LockedCaller:
+    """The caller behind an access token. Raises InvalidTokenError."""
     token = parse_token(token_text, "at")
     async with services.store.read() as tx:
         view = await tx.grants.access(context.context_id, token.lookup_id())
@@ -85,10 +94,15 @@ async def authenticate(services: Services, context: ContextRow, token_text: str)
         raise InvalidTokenError(_REFUSED)
     scopes = effective(view.token.scopes, context.kind) & effective(grant.scopes, context.kind)
     if context.locked_ms is not None:
-        raise LockedError(_LOCKED)
+        return LockedCaller(context, actor_of(grant), scopes, _LOCKED)
     if view.keyring is None:
-        raise LockedError(_NO_KEY_COPY)
+        return LockedCaller(context, actor_of(grant), scopes, _NO_KEY_COPY)
     return Caller(context, view, view.keyring, token, scopes)
+
+
+def actor_of(grant: GrantRow) -> Actor:
+    """The actor that a grant's calls are audited as."""
+    return Actor(grant.principal, grant.client_id, grant.grant_id, grant.on_behalf_of)
 
 
 @asynccontextmanager
@@ -118,14 +132,16 @@ def without_scopes(acting: Acting, *dropped: str) -> Acting:
 
 def _open(caller: Caller) -> OpenKeyring:
     grant, token = caller.access.grant, caller.access.token
-    opened = seeds.unwrap_with_token(
-        caller.token, "access", caller.context.context_id, grant.grant_id, token.wrapped or b""
-    )
+    try:
+        opened = seeds.unwrap_with_token(
+            caller.token, "access", caller.context.context_id, grant.grant_id, token.wrapped or b""
+        )
+    finally:
+        caller.token.wipe()
     try:
         return holders.open_grant(grant, opened, caller.access.roster, caller.keyring)
     finally:
         opened.seed.wipe()
-        caller.token.wipe()
 
 
 async def _record_tampering(services: Services, caller: Caller) -> None:

@@ -56,10 +56,10 @@ async def brief(services: Services, acting: Acting, *, max_chars: int) -> Brief:
     async with calling(services, acting, ACTION) as call:
         context = acting.context
         result = Brief(context.kind, context.controller)
-        room = max_chars - await _add_profile(services, call, result)
+        room = max_chars - await _add_profile(services, call, result, max_chars)
         if "memory:read" in acting.scopes:
             call.categories.add("memory")
-            await admit_waiting(services, acting)
+            await admit_waiting(call)
             await _add_pages(services, call, result, room)
         _name_closed(acting, result)
         async with services.store.write() as tx:
@@ -67,7 +67,7 @@ async def brief(services: Services, acting: Acting, *, max_chars: int) -> Brief:
         return result
 
 
-async def _add_profile(services: Services, call: Call, result: Brief) -> int:
+async def _add_profile(services: Services, call: Call, result: Brief, room: int) -> int:
     acting = call.acting
     namespace = namespaces_of(acting.context.kind)[0]
     if f"{namespace}:read" not in acting.scopes:
@@ -79,8 +79,15 @@ async def _add_profile(services: Services, call: Call, result: Brief) -> int:
     if row is None:
         return 0
     call.decrypted = True
-    result.profile = records.open_profile(acting.keys, namespace, row)
-    return 0 if result.profile is None else len(canonical_json(result.profile))
+    profile = records.open_profile(acting.keys, namespace, row)
+    if profile is None:
+        return 0
+    size = len(canonical_json(profile).decode())
+    if size > room:
+        result.left_out.append(LeftOut("the profile, which is longer than max_chars: use profile_get"))
+        return 0
+    result.profile = profile
+    return size
 
 
 async def _add_pages(services: Services, call: Call, result: Brief, room: int) -> None:

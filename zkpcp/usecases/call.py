@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from zkpcp.core.audit import Action, Outcome
+from zkpcp.core.audit import Action, Channel, Outcome
+from zkpcp.core.grants import Actor
 from zkpcp.errors import (
     ConflictError,
     CorruptError,
@@ -97,3 +98,20 @@ async def _record_failure(call: Call, outcome: Outcome) -> None:
     call.counts.clear()
     async with call.services.store.write() as tx:
         await call.record(tx, outcome)
+
+
+async def record_refusal(
+    services: Services, context_id: str, actor: Actor, action: str, outcome: Outcome, channel: Channel
+) -> None:
+    """The entry of a call refused before anything was opened: by its form, its scopes, or a key that is away."""
+    async with services.store.write() as tx:
+        await record(
+            tx,
+            services,
+            context_id,
+            action=action,
+            channel=channel,
+            outcome=outcome,
+            actor=actor,
+            categories=(),
+        )

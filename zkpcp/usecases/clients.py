@@ -1,7 +1,7 @@
 """Registering an OAuth client that introduces itself (RFC 7591, AUTH-17, AUTH-20).
 
-Public clients only: no secret is ever made. What real clients send beyond that is ignored, or registered as what we do; the
-reply says what was registered (RFC 7591 §3.2.1). A client's name is its own claim, nobody has checked it.
+Public clients only: no secret is ever made. What real clients send beyond that is ignored, or registered as what we do;
+the reply says what was registered (RFC 7591 §3.2.1). A client's name is its own claim, nobody has checked it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ REDIRECT_URIS: Final = "redirect_uris"
 async def register(services: Services, context: ContextRow, metadata: JsonObject) -> ClientRow:
     """Register a client from its metadata.
 
-    Raises InvalidInputError when no redirect URI is left that this server may use; its violation names ``redirect_uris``.
+    Raises InvalidInputError when no redirect URI is left that this server may use; its violation names
+    ``redirect_uris``.
     """
     uris = _redirect_uris(metadata.get(REDIRECT_URIS))
     grant_types = metadata.get("grant_types")
@@ -55,7 +56,8 @@ async def register(services: Services, context: ContextRow, metadata: JsonObject
 def clean_name(value: JsonValue) -> str:
     """A name as a page may show it: no control, format or unassigned characters, single blanks, 100 characters at most.
 
-    Format characters go too: with them a name can be shown in another order than it is written. Empty for what is no text.
+    Format characters go too: with them a name can be shown in another order than it is written. Empty for what is no
+    text.
     """
     if not isinstance(value, str):
         return ""

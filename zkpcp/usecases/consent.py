@@ -1,8 +1,9 @@
 """A person's answer to an app that asks for access (AUTH-39, AUTH-40).
 
-An authorization request becomes a pending authorization only for a signed-in person, so a stranger cannot fill the table. It is
-kept under an id derived from two secrets, the one in the page's form and the session's: a form used in another session finds
-nothing. One answer wins. There is no other way to a grant than ``approve`` and the owner's own ``create_grant``.
+An authorization request becomes a pending authorization only for a signed-in person, so a stranger cannot fill the
+table. It is kept under an id derived from two secrets, the one in the page's form and the session's: a form used in
+another session finds nothing. One answer wins. There is no other way to a grant than ``approve`` and the owner's own
+``create_grant``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from dataclasses import dataclass, field
 
 from zkpcp.core.audit import Action, Channel, Outcome
 from zkpcp.core.authorize import AuthorizeRequest, Denied, Untrusted, read_authorize
-from zkpcp.core.framing import lp
 from zkpcp.core.grants import CODE_LIFETIME_S, PENDING_AUTHORIZATION_S, Actor
 from zkpcp.core.oauth_params import Params
 from zkpcp.core.scopes import OFFLINE_ACCESS, canonical, effective
@@ -101,23 +101,15 @@ async def approve(
 ) -> Approved | Denied:
     """Make a new grant of what was both asked for and ticked, and a code for it; Denied when nothing over data is left.
 
-    Raises NotFoundError for a request that was answered, has expired or belongs to another session, ConflictError when the
-    context changed meanwhile.
+    Raises NotFoundError for a request that was answered, has expired or belongs to another session, ConflictError when
+    the context changed meanwhile.
     """
     async with services.store.write() as tx:
         taken = await _take(tx, services, session, session_token, secret)
-        if taken is None:
-            return_value: Approved | Denied | None = None
-        else:
-            pending, client = taken
-            scopes = _granted(pending, ticked, session.context.kind)
-            if not scopes:
-                return_value = await _deny(tx, services, session, pending)
-            else:
-                return_value = await _grant(tx, services, session, pending, client, scopes)
-    if return_value is None:
+        answer = None if taken is None else await _answer(tx, services, session, *taken, ticked)
+    if answer is None:  # raised out here: an expired request stays deleted
         raise NotFoundError(_GONE)
-    return return_value
+    return answer
 
 
 async def decline(services: Services, session: OpenSession, session_token: TokenSecret, secret: TokenSecret) -> Denied:
@@ -141,25 +133,24 @@ async def _take(
     return None if client is None else (pending, client)
 
 
-def _granted(pending: AuthorizationRow, ticked: Collection[str], kind: str) -> tuple[str, ...]:
-    scopes = effective(set(pending.scopes) & set(ticked), kind)
-    return () if scopes <= {OFFLINE_ACCESS} else canonical(scopes, kind)
-
-
-async def _grant(
+async def _answer(
     tx: Transaction,
     services: Services,
     session: OpenSession,
     pending: AuthorizationRow,
     client: ClientRow,
-    scopes: tuple[str, ...],
-) -> Approved:
-    made = new_grant(services, session, client, scopes)
+    ticked: Collection[str],
+) -> Approved | Denied:
+    kind = session.context.kind
+    scopes = effective(set(pending.scopes) & set(ticked), kind)
+    if scopes <= {OFFLINE_ACCESS}:
+        return await _deny(tx, services, session, pending)
+    made = new_grant(services, session, client, canonical(scopes, kind))
     try:
         code, row = _code(services, pending, made.row, made.opened)
     finally:
         made.opened.seed.wipe()
-    await tx.grants.add_token(row) if False else None
+    await tx.grants.add_token(row)
     await add_grant(tx, services, session, made, Channel.OAUTH)
     return Approved(pending.redirect_uri, pending.state, code)
 
@@ -201,5 +192,6 @@ async def _deny(tx: Transaction, services: Services, session: OpenSession, pendi
 
 
 def _lookup_id(secret: TokenSecret, session_token: TokenSecret) -> bytes:
-    parts = lp(b"pending-authorization", secret.lookup_id(), session_token.lookup_id())
+    # Two parts of fixed length, so that no two different pairs have the same input.
+    parts = b"zkpcp/v1/pending-authorization" + secret.lookup_id() + session_token.lookup_id()
     return hashlib.sha256(parts).digest()[:_LOOKUP_BYTES]

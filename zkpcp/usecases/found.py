@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
+from zkpcp.core import profile as profile_format
 from zkpcp.core.audit import Action, Channel
 from zkpcp.core.grants import Actor, parse_handle, parse_principal
-from zkpcp.core.stored import ContextRow, SeedWrapRow
+from zkpcp.core.stored import ContextRow, ProfileChangeRow, ProfileRow, SeedWrapRow
 from zkpcp.errors import ConflictError, InvalidInputError, Violation
 from zkpcp.usecases.audit_log import record
+from zkpcp.usecases.profile import namespaces_of
 from zkpcp.usecases.services import Services
-from zkpcp.vault import holders, seeds
+from zkpcp.vault import holders, records, seeds
 from zkpcp.vault.holders import Founding
 from zkpcp.vault.secrets import RecoveryCode, check_passphrase, new_recovery_code, passphrase_bytes, wipe
 
@@ -28,9 +30,15 @@ class Founded:
 
 
 async def found_context(
-    services: Services, *, handle: str, kind: str, passphrase: str, principal: str = DEFAULT_PRINCIPAL
+    services: Services,
+    *,
+    handle: str,
+    kind: str,
+    passphrase: str,
+    name: str | None = None,
+    principal: str = DEFAULT_PRINCIPAL,
 ) -> Founded:
-    """Make an empty context controlled by ``principal``.
+    """Make a context controlled by ``principal``; with a ``name`` its profile begins with it.
 
     Raises InvalidInputError for a handle, kind, principal or passphrase that breaks its rule, ConflictError when the
     handle is taken. Takes the time of one Argon2id run.
@@ -38,6 +46,9 @@ async def found_context(
     parse_handle(handle)
     parse_principal(principal)
     check_passphrase(passphrase)
+    if not principal.startswith("human:"):
+        rule = "a context is set up by a person: human:<id>"
+        raise InvalidInputError("the principal is not valid", [Violation("principal", rule)])
     if kind not in KINDS:
         raise InvalidInputError("the kind is not valid", [Violation("kind", f"one of {', '.join(KINDS)}")])
     async with services.store.read() as tx:
@@ -54,8 +65,9 @@ async def found_context(
     founding = holders.found(context.context_id, principal, services.entropy)
     code = new_recovery_code(services.entropy)
     try:
+        profile = _first_profile(services, context, founding, name) if name else None
         wraps = await _wraps(services, context, founding, passphrase, code)
-        await _save(services, context, founding, wraps)
+        await _save(services, context, founding, wraps, profile)
     finally:
         founding.opened.seed.wipe()
     return Founded(context, code)
@@ -83,7 +95,11 @@ async def _wraps(
 
 
 async def _save(
-    services: Services, context: ContextRow, founding: Founding, wraps: tuple[SeedWrapRow, SeedWrapRow]
+    services: Services,
+    context: ContextRow,
+    founding: Founding,
+    wraps: tuple[SeedWrapRow, SeedWrapRow],
+    profile: tuple[ProfileRow, ProfileChangeRow] | None,
 ) -> None:
     async with services.store.write() as tx:
         await tx.contexts.add(context)
@@ -91,6 +107,8 @@ async def _save(
         await tx.grants.put_keyring(founding.keyring)
         for wrap in wraps:
             await tx.credentials.put_wrap(wrap)
+        if profile is not None:
+            await tx.profiles.put(*profile)
         await record(
             tx,
             services,
@@ -98,5 +116,20 @@ async def _save(
             action=Action.CONTEXT_CREATED,
             channel=Channel.MANAGEMENT,
             actor=Actor(context.controller),
-            categories=("keys",),
+            categories=("keys",) if profile is None else ("keys", profile[0].namespace),
         )
+
+
+def _first_profile(
+    services: Services, context: ContextRow, founding: Founding, name: str
+) -> tuple[ProfileRow, ProfileChangeRow]:
+    """A profile that holds only the name, sealed with the keys that are just being made. Raises InvalidInputError."""
+    namespace = namespaces_of(context.kind)[0]
+    at_ms = context.created_ms
+    first = profile_format.update(namespace, None, {"name": name}, now_ms=at_ms, schemas=services.schemas)
+    with holders.open_principal(context.controller, founding.opened, founding.roster, founding.keyring) as keys:
+        row = records.seal_profile(keys, namespace, first.profile, 1, at_ms, services.entropy)
+        change = records.seal_change(
+            keys, row, first.changed, principal=context.controller, client=None, entropy=services.entropy
+        )
+    return row, change

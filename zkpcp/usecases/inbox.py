@@ -1,7 +1,8 @@
 """Admitting what waits in the sensitive inbox: verify, re-seal under the slot's own keys, index (MEM-22).
 
 A writer who may not read sensitive pages can still add one: it lies in quarantine, sealed to the slot's inbox, until a
-request that holds the slot comes by. An item whose signature does not hold is discarded, and that is audited.
+request that holds the slot comes by. An item whose signature does not hold, or that was admitted before, is discarded,
+and that is audited.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from zkpcp.core import terms as term_format
 from zkpcp.core.audit import Action, Outcome
 from zkpcp.core.slots import MAIN_PARTITION, SubKeyRef, memory_slot
 from zkpcp.core.stored import InboxRow
-from zkpcp.errors import CorruptError
+from zkpcp.errors import ConflictError, CorruptError
 from zkpcp.ports import Transaction
 from zkpcp.usecases.access import Acting
 from zkpcp.usecases.audit_log import record
+from zkpcp.usecases.call import Call
 from zkpcp.usecases.services import Services
 from zkpcp.vault import records
 
@@ -23,8 +25,9 @@ AT_ONCE: Final = 50
 """How many items one request admits: it bounds the work a call may find waiting."""
 
 
-async def admit_waiting(services: Services, acting: Acting) -> bool:
+async def admit_waiting(call: Call) -> bool:
     """Admit what waits in the inboxes this caller can open. True when more is left than one request admits."""
+    services, acting = call.services, call.acting
     slot = memory_slot(MAIN_PARTITION, sensitive=True)
     if slot not in acting.readable_slots() or not acting.keys.holds(SubKeyRef(slot, "inbox")):
         return False
@@ -32,6 +35,7 @@ async def admit_waiting(services: Services, acting: Acting) -> bool:
         waiting = await tx.pages.inbox(acting.context_id, (slot,), AT_ONCE + 1)
     if not waiting:
         return False
+    call.decrypted = True
     async with services.store.write() as tx:
         refused = [row.page_id for row in waiting[:AT_ONCE] if not await _admit(tx, services, acting, row)]
         if refused:
@@ -63,5 +67,9 @@ async def _admit(tx: Transaction, services: Services, acting: Acting, row: Inbox
     except CorruptError:
         await tx.pages.discard_inbox(acting.context_id, row.page_id)
         return False
-    await tx.pages.admit(sealed)
+    try:
+        await tx.pages.admit(sealed)
+    except ConflictError:
+        # A copy of an item that became a page already: it leaves the inbox, and the page stays as it is.
+        return False
     return True

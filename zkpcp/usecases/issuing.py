@@ -1,7 +1,7 @@
 """Making a grant's access token and refresh token, each with its own wrap of the grant's seed.
 
-The caller holds the grant's open seed inside a write transaction; what is issued becomes valid with its commit. Lifetimes are
-those of PCP §3 (AUTH-30, AUTH-33, AUTH-45).
+The caller holds the grant's open seed inside a write transaction; what is issued becomes valid with its commit.
+Lifetimes are those of PCP §3 (AUTH-30, AUTH-33, AUTH-45).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zkpcp.vault.secrets import TokenSecret, new_token
 from zkpcp.vault.seeds import OpenedSeed
 
 USED_TOKENS_KEPT_MS: Final = GRANT_IDLE_LIFETIME_S * 1000
-"""How long the look-up id of a used code or refresh token stays, so that a replay is recognised: as long as a grant idles."""
+"""How long the look-up id of a used code or refresh token stays, by which a replay is recognized."""
 
 
 @dataclass(frozen=True, slots=True)

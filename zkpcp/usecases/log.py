@@ -60,6 +60,8 @@ async def list_entries(
                 category=filters.category,
                 outcome=filters.outcome,
             )
+        if not _may_filter_by(acting, filters.category):
+            rows = ()
         shown = rows[:limit]
         next_cursor = (
             seal_cursor(acting.keys, ACTION, filters.as_json(), shown[-1].seq, services.entropy)
@@ -70,6 +72,11 @@ async def list_entries(
         async with services.store.write() as tx:
             await call.record(tx)
         return Entries(tuple(_for_reader(acting, audit.from_json(row.entry)) for row in shown), next_cursor)
+
+
+def _may_filter_by(acting: Acting, category: str | None) -> bool:
+    # Entries lose the categories a reader may not see; finding them by such a category would give it back (AUD-06).
+    return category is None or acting.keys.is_controller or category in readable_categories(acting.scopes)
 
 
 def _for_reader(acting: Acting, entry: Entry) -> Entry:

@@ -31,7 +31,10 @@ class Profiles:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Changed:
-    """The profile after a patch, when, and JSON pointers to the members that differ now."""
+    """The profile after a patch, when, and JSON pointers to the members that differ now.
+
+    ``profile`` is None when it is empty, and for a caller who may write but not read it (SCOPE-01).
+    """
 
     profile: JsonObject | None
     updated: str
@@ -57,8 +60,8 @@ async def get_profiles(services: Services, acting: Acting, namespaces: Sequence[
         call.categories.update(readable)
         async with services.store.read() as tx:
             rows = {name: await tx.profiles.profile(acting.context_id, name) for name in readable}
-        found = {name: _opened(acting, name, row) for name, row in rows.items()}
         call.decrypted = any(row is not None for row in rows.values())
+        found = {name: _opened(acting, name, row) for name, row in rows.items()}
         async with services.store.write() as tx:
             await call.record(tx)
         return Profiles(readable, found)
@@ -78,6 +81,7 @@ async def update_profile(
             raise ForbiddenError("changing the profile needs another scope", (f"{name}:write",))
         async with services.store.write() as tx:
             row = await tx.profiles.profile(acting.context_id, name, lock=True)
+            call.decrypted = row is not None
             before = _opened(acting, name, row)
             now_ms = services.clock.now_ms()
             updated_ms = now_ms if row is None else max(now_ms, row.updated_ms + 1)
@@ -93,10 +97,10 @@ async def update_profile(
                 entropy=services.entropy,
             )
             await tx.profiles.put(sealed, change)
-            call.decrypted = row is not None
             call.counts["members"] = len(result.changed)
             await call.record(tx)
-        return Changed(result.profile, to_rfc3339(updated_ms), result.changed)
+        readable = f"{name}:read" in acting.scopes
+        return Changed(result.profile if readable else None, to_rfc3339(updated_ms), result.changed)
 
 
 def _default(acting: Acting) -> str:

@@ -11,7 +11,7 @@ from zkpcp.core.paths import parse_path, parse_prefix
 from zkpcp.core.schemas import JsonValue
 from zkpcp.core.slots import category_of
 from zkpcp.core.stored import PageRow
-from zkpcp.errors import ForbiddenError, InvalidInputError, NotFoundError, Violation
+from zkpcp.errors import ForbiddenError, InvalidInputError, NotFoundError, TamperedError, Violation
 from zkpcp.ports import Transaction
 from zkpcp.usecases.access import Acting
 from zkpcp.usecases.call import Call, calling
@@ -74,15 +74,17 @@ async def read_page(services: Services, acting: Acting, *, path: str | None = No
     async with calling(services, acting, READ, "memory") as call:
         _check_one_of(path, page_id)
         _check_scope(acting)
-        await admit_waiting(services, acting)
+        await admit_waiting(call)
         async with services.store.read() as tx:
             row = await _find(tx, call, path, page_id)
         if row is None:
             raise NotFoundError(_NOT_THERE)
-        page = records.open_page(acting.keys, row)
-        if path is not None and page.path.folded != parse_path(path).folded:
-            raise NotFoundError(_NOT_THERE)
         call.decrypted = True
+        page = records.open_page(acting.keys, row)
+        if page_id is not None and page.id != page_id:
+            raise TamperedError("the store answers with another page than the one asked for")
+        if path is not None:
+            records.check_path(page, parse_path(path))
         call.object_ids.add(page.id)
         call.categories = {category_of(row.slot)}
         async with services.store.write() as tx:
@@ -98,7 +100,7 @@ async def list_pages(
         _check_scope(acting)
         filters.check()
         after = open_cursor(acting.keys, LIST, filters.as_json(), cursor) if cursor is not None else None
-        await admit_waiting(services, acting)
+        await admit_waiting(call)
         heads = sorted((head for head in await _heads(services, call) if filters.admit(head)), key=_by_path)
         if isinstance(after, str):
             heads = [head for head in heads if head.path.folded > after]

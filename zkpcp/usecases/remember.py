@@ -130,8 +130,9 @@ async def _create(tx: Transaction, call: Call, draft: Draft, expected_ms: int | 
 
 async def _replace(tx: Transaction, call: Call, draft: Draft, row: PageRow, expected_ms: int | None) -> Page:
     acting, services = call.acting, call.services
-    stored = records.open_page(acting.keys, row)
     call.decrypted = True
+    stored = records.open_page(acting.keys, row)
+    records.check_path(stored, draft.path)
     if expected_ms is not None and expected_ms != stored.updated_ms:
         raise ConflictError(_CHANGED)
     if page_format.needs_sensitive_write(stored, draft) and "memory.sensitive:write" not in acting.scopes:

@@ -98,7 +98,7 @@ async def search_pages(
         as_of_ms = _instant(as_of)
         bound = filters.as_json() | {"query": query, "as_of": as_of}
         start = _start(open_cursor(acting.keys, ACTION, bound, cursor)) if cursor is not None else 0
-        more_waiting = await admit_waiting(services, acting)
+        more_waiting = await admit_waiting(call)
         hits = await _hits(services, call, words, filters, as_of_ms)
         part = hits.scored[start : start + limit]
         found = await _found(services, call, words, part)
@@ -122,7 +122,7 @@ async def _hits(services: Services, call: Call, query: Query, filters: Filters, 
         slots = acting.readable_slots()
         vectors = await tx.pages.terms(acting.context_id, slots, now_ms)
         heads = {row.page_id: row for row in await tx.pages.heads(acting.context_id, slots, now_ms)}
-    call.decrypted = bool(vectors)
+    call.decrypted = call.decrypted or bool(vectors)
     exact = True
     if as_of_ms is not None:
         # A page changed since then had another text at that time, which is not kept yet.

@@ -67,13 +67,14 @@ async def sign_in(
     opened = await _try_passphrase(services, wrap or _decoy(services), passphrase)
     if context is None:
         raise SignInError(SIGN_IN_REFUSED)
-    if wrap is None or opened is None or roster is None or keyring is None:
-        await _record_sign_in(services, context, name if wrap else None, Outcome.DENIED)
-        raise SignInError(SIGN_IN_REFUSED)
     try:
+        if wrap is None or opened is None or roster is None or keyring is None:
+            await _record_sign_in(services, context, name if wrap else None, Outcome.DENIED)
+            raise SignInError(SIGN_IN_REFUSED)
         return await _start(services, context, name, opened, roster, keyring)
     finally:
-        opened.seed.wipe()
+        if opened is not None:
+            opened.seed.wipe()
 
 
 async def recover(
@@ -90,14 +91,15 @@ async def recover(
     if context is None:
         raise SignInError(RECOVERY_REFUSED)
     opened = await _try_recovery_code(services, context, code)
-    if opened is None or roster is None or keyring is None:
-        await _record_sign_in(services, context, name, Outcome.DENIED)
-        raise SignInError(RECOVERY_REFUSED)
     try:
+        if opened is None or roster is None or keyring is None:
+            await _record_sign_in(services, context, name, Outcome.DENIED)
+            raise SignInError(RECOVERY_REFUSED)
         await _replace_passphrase(services, context, opened, new_passphrase)
         return await _start(services, context, name, opened, roster, keyring)
     finally:
-        opened.seed.wipe()
+        if opened is not None:
+            opened.seed.wipe()
 
 
 async def sign_out(services: Services, context: ContextRow, token: TokenSecret) -> None:

@@ -86,10 +86,13 @@ def sign_roster(roster: Roster, owner: SigningKey) -> RosterRow:
 
 
 def verified_roster(row: RosterRow, memory: Memory) -> Roster:
-    """Check a roster row against what the caller's wrap remembers: owner, signature, context, version, epoch."""
+    """Check a roster row against what the caller's wrap remembers: owner, signature, context, version, epoch.
+
+    Nothing is read from a body that the remembered owner did not sign.
+    """
+    verify(memory.owner, row.signature, "roster", row.body)
     roster = roster_format.parse(row.body)
     memory.check(roster)
-    verify(memory.owner, row.signature, "roster", row.body)
     if roster.context_id != row.context_id or roster.version != row.version:
         raise TamperedError("the roster belongs to another place")
     return roster

@@ -1,8 +1,9 @@
 """Sealing and opening what a context stores: pages, profiles, change logs, inbox items; and the blind path tags.
 
-Implements schemas/formats/sealed-record.md. A sealed record is bound to its place: context, slot, generation, id, version,
-and every piece of readable metadata that decides about access. The place is taken from the query and the row is checked
-against it, so a row moved, swapped or relabelled does not open (TamperedError). Lengths are padded before sealing.
+Implements schemas/formats/sealed-record.md and inbox.md. A sealed record is bound to its place: context, slot,
+generation, id, version, and every piece of readable metadata that decides about access. The place is taken from the
+query and the row is checked against it, so a row moved, swapped or relabelled does not open (TamperedError). Lengths
+are padded before sealing.
 """
 
 from __future__ import annotations
@@ -116,6 +117,12 @@ def open_page(keys: OpenKeyring, row: PageRow) -> Page:
     return page
 
 
+def check_path(page: Page, path: PagePath) -> None:
+    """Raise TamperedError when a path's tag has led to a page of another path: only a changed tag row does that."""
+    if page.path.folded != path.folded:
+        raise TamperedError("a path tag leads to another page")
+
+
 def open_head(keys: OpenKeyring, row: HeadRow) -> Head:
     """Open a page's head. Raises TamperedError."""
     with _opened(keys, row, "head", row.head) as plain:
@@ -157,7 +164,10 @@ def seal_to_inbox(keys: OpenKeyring, page: Page, terms: bytes, *, grant_id: str)
 
 
 def open_inbox(keys: OpenKeyring, row: InboxRow, grant: GrantRow) -> InboxItem:
-    """Verify an inbox item against roster and grant, and open it. An unsigned item never enters memory: TamperedError."""
+    """Verify an inbox item against roster and grant, and open it.
+
+    Raises TamperedError for one that its grant did not sign or that names another author: it never enters memory.
+    """
     verified_grant(grant, keys.roster)
     if grant.grant_id != row.grant_id:
         raise TamperedError("an inbox item names another grant")
@@ -173,6 +183,8 @@ def open_inbox(keys: OpenKeyring, row: InboxRow, grant: GrantRow) -> InboxItem:
         wipe(plain)
     if item.page.id != row.page_id or slot_of(item.page) != row.slot:
         raise TamperedError("an inbox item holds another page")
+    if (item.page.source["principal"], item.page.source["client"]) != (grant.principal, grant.client_id):
+        raise TamperedError("an inbox item names another author than its grant")
     return item
 
 
@@ -215,7 +227,8 @@ def seal_change(
     """Seal the change-log entry that goes with a new version of a profile: who and when readable, which members not."""
     slot = profile_slot(row.namespace)
     plain = pad(json.dumps(members, separators=(",", ":")).encode())
-    context = _profile_context(keys.context_id, slot, row.generation, "change", row.version, row.updated_ms)
+    who = (principal, client)
+    context = _profile_context(keys.context_id, slot, row.generation, "change", row.version, row.updated_ms, who)
     try:
         sealed = seal(keys.key(slot, row.generation, "rec"), plain, context, salt=entropy.bytes(SALT_BYTES))
     finally:
@@ -228,7 +241,8 @@ def seal_change(
 def open_change(keys: OpenKeyring, row: ProfileChangeRow) -> tuple[str, ...]:
     """The members (JSON pointers) that a change touched. Raises TamperedError."""
     slot = profile_slot(row.namespace)
-    context = _profile_context(keys.context_id, slot, row.generation, "change", row.version, row.at_ms)
+    who = (row.principal, row.client)
+    context = _profile_context(keys.context_id, slot, row.generation, "change", row.version, row.at_ms, who)
     plain = open_box(keys.key(slot, row.generation, "rec"), row.sealed, context)
     try:
         return tuple(str(member) for member in json.loads(bytes(unpad(plain))))
@@ -325,10 +339,20 @@ def _inbox_info(
     )
 
 
-def _profile_context(context_id: str, slot: str, generation: int, what: str, version: int, updated_ms: int) -> bytes:
-    return context_of(
-        f"profile/{what}", context_id.encode(), slot.encode(), u64(generation), u64(version), u64(updated_ms)
-    )
+def _profile_context(
+    context_id: str,
+    slot: str,
+    generation: int,
+    what: str,
+    version: int,
+    updated_ms: int,
+    who: tuple[str, str | None] | None = None,
+) -> bytes:
+    fields = [context_id.encode(), slot.encode(), u64(generation), u64(version), u64(updated_ms)]
+    if who is not None:
+        principal, client = who
+        fields += [principal.encode(), b"" if client is None else client.encode()]
+    return context_of(f"profile/{what}", *fields)
 
 
 def _optional(instant_ms: int | None) -> bytes:

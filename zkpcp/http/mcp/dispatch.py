@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic
+from typing import Final, Generic, Protocol
 
 from zkpcp.core.discovery import PCP_VERSION
 from zkpcp.core.schemas import JsonObject
@@ -25,7 +25,7 @@ from zkpcp.http.mcp import results
 from zkpcp.http.mcp.envelope import Request, RpcCode, RpcRefusedError
 from zkpcp.http.mcp.gate import GateFacts, Locked
 from zkpcp.http.mcp.revisions import LEGACY, SUPPORTED, Era, check_tool_params
-from zkpcp.http.mcp.tools.definition import C, Catalog, CatalogEntry
+from zkpcp.http.mcp.tools.definition import C, C_contra, Caller, Catalog, CatalogEntry
 
 PCP_EXTENSION: Final = "io.github.pcp-protocol/pcp"
 
@@ -48,8 +48,26 @@ class Session(Generic[C]):
     caller: C | Locked
 
 
+class NoteRefusal(Protocol[C_contra]):
+    """Writes the audit entry of a call that is refused before its tool runs (AUD-05); the tool writes all others."""
+
+    async def __call__(self, caller: C_contra | Locked, tool_name: str, refused: RefusedError) -> None:
+        """Write the entry. What it raises goes to the client in place of the refusal: no entry, no answer."""
+        ...
+
+
+async def note_nothing(caller: Caller | Locked, tool_name: str, refused: RefusedError) -> None:
+    """Stands in where nothing is audited, as in tests of the protocol alone."""
+
+
 async def answer(
-    request: Request, era: Era, session: Session[C], *, catalog: Catalog[C], server_info: JsonObject
+    request: Request,
+    era: Era,
+    session: Session[C],
+    *,
+    catalog: Catalog[C],
+    server_info: JsonObject,
+    note_refusal: NoteRefusal[C] = note_nothing,
 ) -> Mapping[str, object]:
     """Return the result of a request, without what its revision's envelope adds.
 
@@ -70,7 +88,7 @@ async def answer(
         case "tools/list":
             return _list(params, catalog, session)
         case _:
-            return await _call(params, catalog, session)
+            return await _call(params, catalog, session, note_refusal)
 
 
 def _initialize(params: JsonObject, gate: GateFacts, server_info: JsonObject) -> Mapping[str, object]:
@@ -95,7 +113,9 @@ def _list(params: JsonObject, catalog: Catalog[C], session: Session[C]) -> Mappi
     return {"tools": catalog.listing(session.caller.scopes)}
 
 
-async def _call(params: JsonObject, catalog: Catalog[C], session: Session[C]) -> Mapping[str, object]:
+async def _call(
+    params: JsonObject, catalog: Catalog[C], session: Session[C], note_refusal: NoteRefusal[C]
+) -> Mapping[str, object]:
     name, arguments = check_tool_params(params)
     entry = catalog.find(name)
     if entry is None:
@@ -103,10 +123,16 @@ async def _call(params: JsonObject, catalog: Catalog[C], session: Session[C]) ->
     caller = session.caller
     missing: Sequence[str] = () if caller.scopes is None else entry.definition.missing_scopes(caller.scopes)
     if missing:
-        raise StepUpError("the call needs more scopes", missing)
+        step_up = StepUpError("the call needs more scopes", missing)
+        await note_refusal(caller, name, step_up)
+        raise step_up
+    if isinstance(caller, Locked):
+        return await _refuse(LockedError(caller.message), name, caller, note_refusal)
+    violations = entry.violations(arguments)
+    if violations:
+        broken = InvalidInputError("the arguments break the tool's input schema", violations)
+        return await _refuse(broken, name, caller, note_refusal)
     try:
-        if isinstance(caller, Locked):
-            raise LockedError(caller.message)
         return await _run(entry, caller, arguments)
     except InvalidTokenError:
         # A key that should open and does not: the token ends here, as it would have at the door.
@@ -115,10 +141,14 @@ async def _call(params: JsonObject, catalog: Catalog[C], session: Session[C]) ->
         return results.failure(refused)
 
 
+async def _refuse(
+    refused: RefusedError, tool_name: str, caller: C | Locked, note_refusal: NoteRefusal[C]
+) -> Mapping[str, object]:
+    await note_refusal(caller, tool_name, refused)
+    return results.failure(refused)
+
+
 async def _run(entry: CatalogEntry[C], caller: C, arguments: JsonObject) -> Mapping[str, object]:
-    violations = entry.violations(arguments)
-    if violations:
-        raise InvalidInputError("the arguments break the tool's input schema", violations)
     result = await entry.tool.call(caller, arguments)
     if not entry.is_output(result.structured):
         raise CorruptError("a result breaks the tool's output schema")

@@ -88,12 +88,14 @@ class McpEndpoint(Generic[C]):
         settings: McpSettings,
         *,
         incident_id: Callable[[], str],
+        note_refusal: dispatch.NoteRefusal[C] = dispatch.note_nothing,
     ) -> None:
         self._catalog = catalog
         self._authenticate = authenticate
         self._resolve_context = resolve_context
         self._settings = settings
         self._incident_id = incident_id
+        self._note_refusal = note_refusal
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""
@@ -185,7 +187,12 @@ class McpEndpoint(Generic[C]):
                 self._note_mixed_eras(request, routing)
                 check_modern(request, routing, lenient_era=self._settings.lenient_era)
             result = await dispatch.answer(
-                request, era, session, catalog=self._catalog, server_info=self._settings.server_info()
+                request,
+                era,
+                session,
+                catalog=self._catalog,
+                server_info=self._settings.server_info(),
+                note_refusal=self._note_refusal,
             )
             return Answer(HTTPStatus.OK, orjson.dumps(result_message(request.id, self._dress(request, era, result))))
         except RpcRefusedError as refused:

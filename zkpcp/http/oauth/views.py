@@ -30,13 +30,13 @@ class ConsentItem:
 class ConsentView:
     """The consent page's content.
 
-    ``client_name_source``: ``dcr`` = the app chose its name itself and nobody checked it, ``owner`` = the owner typed it.
-    ``redirect_is_loopback``: the answer goes to a program on this computer, and any program here could have asked.
-    ``not_requested``: sentences of the sensitive scopes that the app did not ask for.
+    ``client_name_source``: ``dcr``, the app chose its name itself and nobody checked it; ``owner``, the owner typed it.
+    With ``redirect_is_loopback`` the answer goes to a program on this computer, whichever program asked.
+    ``not_requested`` are the sentences of the sensitive scopes that the app did not ask for.
 
-    The form is a POST to ``action_url`` with the hidden field ``request`` = ``request_secret`` (one-time, bound to the
-    session: it is also the CSRF token), one checkbox ``scope`` for each item with the scope's name as its value, and two
-    buttons named ``decision`` with the values ``allow`` and ``deny``.
+    The form is a POST to ``action_url``. Its hidden field ``request`` holds ``request_secret``, one-time and bound to the
+    session, which is the CSRF token too. Each item is a checkbox ``scope`` with the scope's name as its value. Two
+    buttons are named ``decision``, with the values ``allow`` and ``deny``.
     """
 
     client_name: str

@@ -1,4 +1,4 @@
-"""What the consent page (AUTH-39) needs to know; every fact is the authorization server's, the words are the template's.
+"""What the consent page (AUTH-39) needs to know; facts are the authorization server's, words the template's.
 
 ``ConsentFacts`` repeats the members of the OAuth layer's view that the page shows, so that the pages need not know that
 layer and it may know them.

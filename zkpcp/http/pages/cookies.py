@@ -1,8 +1,8 @@
 """The session cookie: one per context, so that signing in to one says nothing to another.
 
-On https the name starts with ``__Host-``: only this host can set it, only over https, and it goes to the whole host,
-which the prefix demands (``Path=/``). Contexts that share a host therefore see each other's cookies; a cookie of another
-context has another name and opens nothing. Loopback http has no such prefix, and its cookies are shared between ports.
+On https the name starts with ``__Host-``: only this host can set it, only over https, and it goes to the whole host, as
+the prefix demands (``Path=/``). Contexts that share a host therefore see each other's cookies; one of another context
+has another name and opens nothing. Loopback http has no such prefix, and its cookies are shared between ports.
 The browser forgets the cookie when it closes; when the session ends is the server's decision.
 """
 
@@ -37,7 +37,7 @@ def session_from(request: HTTPConnection, context: ContextRow, *, secure: bool) 
 
 
 def set_session(response: Response, context: ContextRow, token: TokenSecret, *, secure: bool) -> None:
-    """Hand a session token to the browser. Lax, not Strict: a client sends people to the consent page from its own site."""
+    """Hand a session token to the browser. Lax, not Strict: clients send people here from other sites."""
     response.set_cookie(
         cookie_name(context.handle, secure=secure), token.text(), path="/", secure=secure, httponly=True, samesite="lax"
     )

@@ -1,7 +1,7 @@
 """What a browser's form says, where it may lead afterwards, and the token that ties a form to a session.
 
-Only ``application/x-www-form-urlencoded`` is read, from memory: a multipart reader may put a passphrase into a temporary
-file. Implements the token part of AUTH-41; the origin part is ``headers.check_same_origin``.
+Only ``application/x-www-form-urlencoded`` is read, and from memory: a multipart reader may put a passphrase into a
+temporary file. Implements the token part of AUTH-41; the origin part is ``headers.check_same_origin``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Form:
     fields: Mapping[str, Sequence[str]] = field(repr=False)
 
     def one(self, name: str) -> str:
-        """The value of a field that stands once; empty when it is missing. Raises InvalidInputError when it is repeated."""
+        """The value of a field, empty when it is missing. Raises InvalidInputError when it is repeated."""
         values = self.fields.get(name, ())
         if len(values) > 1:
             raise InvalidInputError("a form field is repeated")

@@ -1,7 +1,7 @@
 """Turns values into pages: Jinja templates of this package, escaped, compiled once when the server starts.
 
-Every answer leaves with the headers of ``headers.page_headers``. Nothing is cached on disk, and a template that asks for a
-value it was not given is an error, not a blank. Pages work without a script; there is none.
+Every answer leaves with the headers of ``headers.page_headers``. Nothing is cached on disk, and a template that asks
+for a value it was not given is an error, not a blank. Pages work without a script; there is none.
 """
 
 from __future__ import annotations
@@ -101,18 +101,18 @@ class Pages:
         return self.page("consent", view=view, name_source=NAME_SOURCES[view.client_name_source])
 
     def redirect_page(self, url: str) -> HTMLResponse:
-        """Send the browser to a client's redirect URI by a page.
+        """A page that sends the browser on to a client's redirect URI.
 
-        A redirect as the answer to a form would be stopped by ``form-action 'self'``, at once or at a later hop. ``url``
-        was matched against the client's registered redirect URIs; a scheme that runs script never gets here.
+        A redirect as the answer to a form would be stopped by ``form-action 'self'``, at once or at a later hop. The URL
+        was matched against the client's registered ones; a scheme that runs script never gets here.
         """
-        values = {"url": url, "target": redirect_host(url), "local": is_loopback(url)}
-        return self.page("redirect", referrer=LEAVING_REFERRER, **values)
+        target, local = redirect_host(url), is_loopback(url)
+        return self.page("redirect", referrer=LEAVING_REFERRER, url=url, target=target, local=local)
 
     def error_page(
         self, status: int, title: str, text: str, next_step: str = "", *, incident: str = ""
     ) -> HTMLResponse:
-        """A page that says what went wrong and what to do; it never repeats what was sent."""
+        """A page that says what went wrong and what to do, and never repeats what was sent."""
         return self.page("error", status=status, heading=title, text=text, next_step=next_step, incident=incident)
 
     def static_file(self, name: str) -> Response | None:

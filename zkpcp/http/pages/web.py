@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Protocol
-from urllib.parse import quote
+from typing import Final
+from urllib.parse import quote, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from zkpcp.core.redirects import is_loopback
 from zkpcp.core.stored import ContextRow
 from zkpcp.errors import InvalidTokenError, NotFoundError
 from zkpcp.http.limits import Limiter
@@ -21,45 +22,13 @@ from zkpcp.http.pages.cookies import clear_session, session_from, set_session
 from zkpcp.http.pages.forms import Form, check_form_token, form_token, read_form
 from zkpcp.http.pages.headers import check_same_origin, page_headers
 from zkpcp.http.pages.render import Nav, Pages, nav_for
+from zkpcp.http.site import Site
 from zkpcp.usecases.access import Acting, owner_acting
 from zkpcp.usecases.services import Services
-from zkpcp.usecases.session import open_session
+from zkpcp.usecases.session import OpenSession, open_session
 from zkpcp.vault.secrets import TokenSecret
 
-class Site(Protocol):
-    """Where this server is, and which context an address belongs to."""
-
-    @property
-    def secure(self) -> bool:
-        """Whether the public address is https."""
-        ...
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether the public address is this computer and nobody else can reach it."""
-        ...
-
-    @property
-    def is_multi(self) -> bool:
-        """Whether there are several contexts, each at its own base, so that the origin's root belongs to none."""
-        ...
-
-    @property
-    def origins(self) -> Collection[str]:
-        """The origins whose forms are ours."""
-        ...
-
-    def base_path(self, handle: str) -> str:
-        """The path of a context's base, empty when it is the origin itself."""
-        ...
-
-    def base_url(self, handle: str) -> str:
-        """A context's base, without a slash at the end."""
-        ...
-
-    def mcp_url(self, handle: str) -> str:
-        """Where clients connect."""
-        ...
+_LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
 class SetUpDoor:
@@ -92,6 +61,23 @@ class Web:
     door: SetUpDoor
     schema: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
+    @property
+    def is_loopback(self) -> bool:
+        """Whether the public address is this computer, which nobody else can reach."""
+        return is_loopback(self.site.origin)
+
+    @property
+    def origins(self) -> frozenset[str]:
+        """The origins whose forms are ours: the public one, and on this computer its other names."""
+        if not self.is_loopback:
+            return frozenset({self.site.origin})
+        port = urlsplit(self.site.origin).port
+        return frozenset(f"http://{name}{f':{port}' if port else ''}" for name in _LOOPBACK_NAMES)
+
+    def mcp_url(self, handle: str) -> str:
+        """Where clients connect to a context."""
+        return f"{self.site.base_url(handle)}/mcp"
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -107,30 +93,33 @@ class SignedIn:
     """An owner with open keys for the length of one request."""
 
     place: Place
-    acting: Acting
+    session: OpenSession
     nav: Nav
+
+    @property
+    def acting(self) -> Acting:
+        """The owner as the use cases take them."""
+        return owner_acting(self.session)
 
 
 async def place_of(web: Web, request: Request) -> Place:
     """The base that a request was sent to. Nothing in the answer tells whether the context exists."""
-    async with web.services.store.read() as tx:
-        handle = request.path_params.get("handle")
-        if handle is None:
-            handles = await tx.contexts.handles()
-            handle = handles[0] if handles else ""
-        context = await tx.contexts.by_handle(handle)
+    named = request.path_params.get("handle")
+    host = request.headers.get("host", "")
+    handle = web.site.handle_of(host=host, handle=named) or ""
+    context = await web.site.context(web.services.store, host=host, handle=named)
     return Place(handle, web.site.base_path(handle), context)
 
 
 async def posted(web: Web, request: Request) -> Form:
     """The form of a POST from one of our own pages. Raises CrossSiteError, InvalidInputError, TooLargeError."""
-    check_same_origin(request, web.site.origins)
+    check_same_origin(request, web.origins)
     return await read_form(request)
 
 
 def session_token(web: Web, request: Request, place: Place) -> tuple[ContextRow, TokenSecret]:
     """The context and session of a request. Raises InvalidTokenError when there is neither."""
-    token = session_from(request, place.context, secure=web.site.secure) if place.context else None
+    token = session_from(request, place.context, secure=web.site.is_secure) if place.context else None
     if place.context is None or token is None:
         raise InvalidTokenError("sign in first")
     return place.context, token
@@ -149,7 +138,7 @@ async def signed_in(web: Web, request: Request, here: str, form: Form | None = N
             check_form_token(form, token)
         csrf = form_token(token)
         async with open_session(web.services, context, token) as session:
-            yield SignedIn(place, owner_acting(session), nav_for(context, place.base_path, csrf, here))
+            yield SignedIn(place, session, nav_for(context, place.base_path, csrf, here))
     finally:
         token.wipe()
 
@@ -166,18 +155,18 @@ async def to_sign_in(web: Web, request: Request) -> Response:
 
 def see_other(web: Web, path: str) -> Response:
     """Go on to a page of ours."""
-    return RedirectResponse(path, HTTPStatus.SEE_OTHER, page_headers(secure=web.site.secure))
+    return RedirectResponse(path, HTTPStatus.SEE_OTHER, page_headers(secure=web.site.is_secure))
 
 
 def start_session(web: Web, response: Response, context: ContextRow, token: TokenSecret) -> None:
     """Hand the session to the browser; the token is wiped."""
-    set_session(response, context, token, secure=web.site.secure)
+    set_session(response, context, token, secure=web.site.is_secure)
     token.wipe()
 
 
 def end_session(web: Web, response: Response, context: ContextRow) -> None:
     """Make the browser forget the session."""
-    clear_session(response, context, secure=web.site.secure)
+    clear_session(response, context, secure=web.site.is_secure)
 
 
 def existing(place: Place) -> ContextRow:

@@ -1,0 +1,293 @@
+"""The pages in Chromium, without script: set-up to sign-out, by mouse and by keyboard, narrow and wide, light and dark.
+
+Screenshots are written when ``ZKPCP_SHOTS`` names a folder.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+from playwright.async_api import Browser, ConsoleMessage, Page
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from tests.support.page_server import (
+    ConsentExample,
+    ConsentScopeExample,
+    NoLimiter,
+    PageServer,
+    add_test_routes,
+    free_port,
+    listening,
+    page_server,
+)
+from zkpcp.core.scopes import known_scopes
+from zkpcp.usecases.access import owner_acting
+from zkpcp.usecases.grants import create_grant
+from zkpcp.usecases.remember import write_page
+from zkpcp.usecases.session import open_session, sign_in
+
+PASSPHRASE = "four plain words here"
+NARROW = {"width": 360, "height": 740}
+WIDE = {"width": 1100, "height": 800}
+
+ASKED = (
+    "profile.core:read", "memory:read", "memory:write", "memory.sensitive:read", "offline_access"
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A person at a running server, and what the browser complained about meanwhile."""
+
+    server: PageServer
+    page: Page
+    complaints: list[str]
+    called_back: list[str]
+
+    async def open(self, path: str) -> None:
+        await self.page.goto(self.server.origin + path)
+
+    async def set_up(self) -> None:
+        await self.open("/set-up")
+        await self.page.get_by_label("Handle").fill("ada")
+        await self.page.get_by_label("Your name").fill("Ada Example")
+        await self.page.get_by_label("Passphrase", exact=True).fill(PASSPHRASE)
+        await self.page.get_by_label("The same passphrase again").fill(PASSPHRASE)
+        await self.page.get_by_label("Nobody can restore").check()
+        await self.page.get_by_role("button", name="Set up").click()
+        await self.page.get_by_role("heading", name="recovery code").wait_for()
+
+    async def shot(self, name: str) -> None:
+        if folder := os.environ.get("ZKPCP_SHOTS"):
+            await self.page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
+
+
+@asynccontextmanager
+async def visiting(chromium: Browser, **screen: object) -> AsyncIterator[Visit]:
+    """A person with a fresh browser at a fresh server; its consent page answers to a loopback client."""
+    port, client_port = free_port(), free_port()
+    server = page_server(f"http://127.0.0.1:{port}", limiter=NoLimiter())
+    scopes = known_scopes("personal")
+    consent = ConsentExample(
+        client_name="Example Notes",
+        items=[
+            ConsentScopeExample(name, scopes[name].sentence, not scopes[name].sensitive, scopes[name].sensitive)
+            for name in ASKED
+        ],
+        not_requested=[scopes["memory.sensitive:write"].sentence],
+        redirect_host=f"127.0.0.1:{client_port}",
+    )
+    add_test_routes(server, consent, f"http://127.0.0.1:{client_port}/callback?code=pcp_ac_example&state=1")
+    called_back: list[str] = []
+    context = await chromium.new_context(java_script_enabled=False, **screen)  # type: ignore[arg-type]  # screen settings
+    page = await context.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(_text(message)))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    async with listening(server.app, port), listening(_client(called_back), client_port):
+        try:
+            yield Visit(server, page, complaints, called_back)
+        finally:
+            await context.close()
+
+
+def _text(message: ConsoleMessage) -> str:
+    return f"{message.type}: {message.text}"
+
+
+def _client(called_back: list[str]) -> FastAPI:
+    """An OAuth client on this computer: notes how it is called back, and by which page."""
+    app = FastAPI()
+
+    async def callback(request: Request) -> Response:
+        called_back.append(f"{request.url.query} referer={request.headers.get('referer')}")
+        return PlainTextResponse("connected")
+
+    app.add_api_route("/callback", callback, response_model=None)
+    return app
+
+
+async def fits(page: Page) -> bool:
+    """Whether nothing sticks out to the right. Read from the layout, since the pages run without script."""
+    session = await page.context.new_cdp_session(page)
+    metrics = await session.send("Page.getLayoutMetrics")
+    return int(metrics["cssContentSize"]["width"]) <= int(metrics["cssLayoutViewport"]["clientWidth"])
+
+
+async def focused(page: Page) -> str:
+    """The name of what has the focus, by the accessibility tree."""
+    session = await page.context.new_cdp_session(page)
+    tree = await session.send("Accessibility.getFullAXTree")
+    for node in tree["nodes"]:
+        for prop in node.get("properties", ()):
+            if prop["name"] == "focused" and prop["value"].get("value") and node["role"]["value"] != "RootWebArea":
+                return f"{node['role']['value']} {node['name']['value']}"
+    return ""
+
+
+async def fill_the_context(server: PageServer) -> None:
+    """Give Ada a connected app and a memory page."""
+    services = server.web.services
+    async with services.store.read() as tx:
+        context = await tx.contexts.by_handle("ada")
+    assert context is not None
+    token = await sign_in(services, context, passphrase=PASSPHRASE)
+    async with open_session(services, context, token) as session:
+        await create_grant(services, session, client_name="My backup script", scopes="memory:read offline_access")
+        await write_page(
+            services, owner_acting(session), path="notes/walks", body="# Walks\n\n" + "A long line of words. " * 30
+        )
+
+
+@pytest.mark.requirement("KEY-13")
+async def test_a_person_sets_up_signs_out_and_in_again(chromium: Browser) -> None:
+    async with visiting(chromium) as visit:
+        page = visit.page
+        await visit.set_up()
+        code = await page.locator("#recovery-code").inner_text()
+        await page.get_by_role("link", name="I have written it down").click()
+        await page.get_by_role("heading", name="Your context").wait_for()
+        home = await page.content()
+        await page.go_back()
+        after_back = await page.content()
+        await visit.open("/c/ada/")
+        await page.get_by_role("button", name="Sign out").click()
+        await page.get_by_label("Passphrase").fill("not these words")
+        await page.get_by_role("button", name="Sign in").click()
+        await page.get_by_role("alert").wait_for()
+        refused = await page.get_by_role("alert").inner_text()
+        await page.get_by_label("Passphrase").fill(PASSPHRASE)
+        await page.get_by_role("button", name="Sign in").click()
+        await page.get_by_role("heading", name="Your context").wait_for()
+
+    groups = "".join(code.split()).split("-")
+    assert [len(group) for group in groups] == [4] * 9
+    assert groups[0] not in home
+    assert groups[0] not in after_back
+    assert "did not work" in refused
+    # Chromium reports the refusal's status 403, and of the pages themselves nothing at all.
+    assert [text for text in visit.complaints if "403" not in text and "ERR_CACHE_MISS" not in text] == []
+
+
+async def test_everything_can_be_done_by_keyboard(chromium: Browser) -> None:
+    async with visiting(chromium) as visit:
+        keys = visit.page.keyboard
+        await visit.open("/set-up")
+        first = await focused(visit.page)
+        for text in ("ada", "Ada Example"):
+            await keys.type(text)
+            await keys.press("Tab")
+        await keys.press("ArrowDown")
+        work = await focused(visit.page)
+        await keys.press("Tab")
+        for text in (PASSPHRASE, PASSPHRASE):
+            await keys.type(text)
+            await keys.press("Tab")
+        await keys.press("Space")
+        await keys.press("Enter")
+        await visit.page.get_by_role("heading", name="recovery code").wait_for()
+        await keys.press("Tab")
+        skip = await focused(visit.page)
+        await keys.press("Enter")
+        await keys.press("Tab")
+        onward = await focused(visit.page)
+        await keys.press("Enter")
+        await visit.page.get_by_text("A work context").wait_for()
+
+    assert first == "textbox Handle"
+    assert work.startswith("radio My work")
+    assert skip == "link Skip to the content"
+    assert onward == "link I have written it down"
+
+
+async def test_an_error_is_announced_with_its_field_and_typed_text_stays(chromium: Browser) -> None:
+    async with visiting(chromium) as visit:
+        page = visit.page
+        await visit.open("/set-up")
+        await page.get_by_label("Handle").fill("-ada")
+        await page.get_by_label("Your name").fill("Ada Example")
+        await page.get_by_label("Passphrase", exact=True).fill(PASSPHRASE)
+        await page.get_by_label("The same passphrase again").fill(PASSPHRASE)
+        await page.get_by_label("Nobody can restore").check()
+        await page.get_by_role("button", name="Set up").click()
+        await page.get_by_role("alert").wait_for()
+        handle = page.get_by_label("Handle")
+        described_by = await handle.get_attribute("aria-describedby")
+        await visit.shot("set-up-error")
+
+        assert described_by == "handle-hint handle-error"
+        assert "a to z" in await page.locator("#handle-error").inner_text()
+        assert await handle.input_value() == "-ada"
+        assert await page.get_by_label("Your name").input_value() == "Ada Example"
+        assert await page.get_by_label("Passphrase", exact=True).input_value() == ""
+
+
+@pytest.mark.requirement("AUTH-41", "SEC-03")
+async def test_a_decision_reaches_a_loopback_client_under_the_strict_policy(chromium: Browser) -> None:
+    async with visiting(chromium) as visit:
+        await visit.open("/example/consent")
+        await visit.page.get_by_label("Create and change memory pages").uncheck()
+        await visit.page.get_by_role("button", name="Allow", exact=True).click()
+        await visit.page.get_by_text("connected").wait_for()
+
+    assert visit.called_back == ["code=pcp_ac_example&state=1 referer=None"]
+    assert visit.complaints == []
+
+
+async def test_both_buttons_of_the_consent_page_have_the_same_size(chromium: Browser) -> None:
+    async with visiting(chromium, viewport=NARROW) as visit:
+        await visit.open("/example/consent")
+        boxes = [await button.bounding_box() for button in await visit.page.locator(".equal button").all()]
+
+    sizes = {(round(box["width"]), round(box["height"])) for box in boxes if box is not None}
+    assert len(boxes) == 2
+    assert len(sizes) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "screen"),
+    [
+        ("narrow-light", {"viewport": NARROW, "color_scheme": "light"}),
+        ("wide-dark", {"viewport": WIDE, "color_scheme": "dark"}),
+    ],
+)
+async def test_every_page_fits_its_screen_and_loads_what_it_asks_for(
+    chromium: Browser, name: str, screen: dict[str, object]
+) -> None:
+    async with visiting(chromium, **screen) as visit:
+        failed: list[str] = []
+        visit.page.on("requestfailed", lambda request: failed.append(request.url))
+        await visit.open("/set-up")
+        await visit.shot(f"{name}-set-up")
+        await visit.set_up()
+        await visit.shot(f"{name}-recovery-code")
+        too_wide = [] if await fits(visit.page) else ["/set-up"]
+        await fill_the_context(visit.server)
+        await visit.open("/c/ada/pages")
+        page_link = await visit.page.get_by_role("link", name="Walks").get_attribute("href")
+        for path in (
+            "/",
+            "/c/ada/",
+            "/c/ada/pages",
+            page_link or "",
+            "/c/ada/log",
+            "/c/ada/sign-in",
+            "/c/ada/recover",
+            "/docs/metadata",
+            "/example/consent",
+        ):
+            await visit.open(path)
+            await visit.shot(f"{name}-{path.strip('/').replace('/', '-')[:24] or 'root'}")
+            if not await fits(visit.page):
+                too_wide.append(path)
+
+    assert too_wide == []
+    assert failed == []
+    assert visit.complaints == []

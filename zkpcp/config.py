@@ -1,0 +1,103 @@
+"""Settings, read once from the environment; each has a safe default and a sentence on who would change it.
+
+No setting holds a key or a passphrase. A non-loopback public URL that is not https is refused (AUTH-05).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from zkpcp.errors import UnavailableError
+
+LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class Settings(BaseSettings):
+    """What an operator can choose, each as ``ZKPCP_<NAME>`` in the environment."""
+
+    model_config = SettingsConfigDict(env_prefix="ZKPCP_", frozen=True, extra="ignore")
+
+    data_dir: Path = Field(
+        default_factory=lambda: Path.home() / ".local" / "share" / "zkpcp",
+        description="Where the embedded database lies. Set it to a volume that is backed up.",
+    )
+    database_url: str = Field(
+        default="",
+        description="sqlite:///absolute/path.db or postgresql://…; empty for the embedded SQLite in the data directory.",
+    )
+    host: str = Field(default="127.0.0.1", description="The address to listen on. Behind a proxy leave it on loopback.")
+    port: int = Field(default=8765, ge=1, le=65535, description="The port to listen on.")
+    public_url: str = Field(
+        default="",
+        description="The origin clients see, such as https://memory.example; https unless it is loopback.",
+    )
+    layout: Literal["paths", "single"] = Field(
+        default="paths",
+        description="paths: many contexts at /c/<handle>; single: one context at the origin itself.",
+    )
+    single_handle: str | None = Field(default=None, description="The handle of the one context of layout single.")
+    allowed_origins: tuple[str, ...] = Field(
+        default=(), description="Web origins, besides our own, whose pages may call the MCP endpoint (a JSON list)."
+    )
+    strong_passphrases: bool = Field(
+        default=False, description="256 MiB Argon2id for new passphrases: 1.7 s a sign-in, harder to guess from a copy."
+    )
+    refresh_reuse_grace_seconds: int = Field(
+        default=0, ge=0, le=3600, description="For clients that refresh in parallel; 0 revokes a grant on reuse."
+    )
+    mcp_lenient_era: bool = Field(
+        default=False, description="Serve MCP requests whose header and body name different protocol eras."
+    )
+    wipe_on_free: bool = Field(
+        default=True, description="Start the process with allocators that overwrite freed memory; costs some speed."
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        parts = urlsplit(self.origin)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("ZKPCP_PUBLIC_URL must be an origin such as https://memory.example")
+        if parts.path or parts.query or parts.fragment or parts.username:
+            raise ValueError("ZKPCP_PUBLIC_URL must be an origin only, without path, query or user")
+        if parts.scheme == "http" and parts.hostname not in LOOPBACK_HOSTS:
+            raise ValueError("ZKPCP_PUBLIC_URL must be https: only a loopback address may use http")
+        if self.layout == "single" and not self.single_handle:
+            raise ValueError("ZKPCP_SINGLE_HANDLE must name the context of layout single")
+        return self
+
+    @property
+    def origin(self) -> str:
+        """The public origin, without a trailing slash."""
+        if self.public_url:
+            return self.public_url.rstrip("/").lower()
+        host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host  # noqa: S104 - recognised, not bound
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach the public origin."""
+        return urlsplit(self.origin).hostname in LOOPBACK_HOSTS
+
+    @property
+    def database(self) -> str:
+        """The database's URL."""
+        return self.database_url or f"sqlite:///{self.data_dir.expanduser().absolute() / 'zkpcp.db'}"
+
+
+def load_settings(**overrides: object) -> Settings:
+    """Read the settings. Raises UnavailableError that names each wrong one and its rule, never its value."""
+    try:
+        return Settings(**{name: value for name, value in overrides.items() if value is not None})  # type: ignore[arg-type]  # pydantic checks
+    except ValidationError as error:
+        problems = [_problem(tuple(item["loc"]), item["msg"]) for item in error.errors(include_input=False)]
+    raise UnavailableError("the settings are not usable: " + "; ".join(problems))
+
+
+def _problem(location: tuple[int | str, ...], message: str) -> str:
+    name = f"ZKPCP_{str(location[0]).upper()}: " if location else ""
+    return name + message.removeprefix("Value error, ")

@@ -1,0 +1,64 @@
+"""Which address shows which page.
+
+On a server for several contexts a context's pages lie below ``/c/<handle>``, otherwise below the root.
+Every route answers with HTML, by which ``zkpcp.http.errors`` knows that failures have to be pages too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from fastapi import APIRouter
+from fastapi.responses import HTMLResponse
+from starlette.requests import Request
+from starlette.responses import Response
+
+from zkpcp.errors import InvalidTokenError
+from zkpcp.http.pages import browse, home, public, sessions, set_up
+from zkpcp.http.pages.web import Web, to_sign_in
+
+Handler = Callable[[Web, Request], Awaitable[Response]]
+
+
+def page_router(web: Web) -> APIRouter:
+    """The routes of all pages but consent, which the authorization server shows."""
+    router = APIRouter(default_response_class=HTMLResponse, include_in_schema=False)
+
+    def add(method: str, path: str, handler: Handler) -> None:
+        router.add_api_route(path, _bound(web, handler), methods=[method], response_model=None)
+
+    add("GET", "/set-up", set_up.show)
+    add("POST", "/set-up", set_up.submit)
+    add("GET", "/docs", public.show_about)
+    add("GET", "/docs/metadata", public.show_metadata)
+    add("GET", "/static/{name}", public.static)
+    if web.site.is_multi:
+        add("GET", "/", public.show_root)
+    base = web.site.prefix
+    add("GET", f"{base}/", home.show if web.site.is_multi else _home_or_set_up)
+    add("GET", f"{base}/sign-in", sessions.show_sign_in)
+    add("POST", f"{base}/sign-in", sessions.submit_sign_in)
+    add("POST", f"{base}/sign-out", sessions.submit_sign_out)
+    add("GET", f"{base}/recover", sessions.show_recover)
+    add("POST", f"{base}/recover", sessions.submit_recover)
+    add("POST", f"{base}/disconnect", home.disconnect)
+    add("GET", f"{base}/pages", browse.show_pages)
+    add("GET", f"{base}/pages/{{page_id}}", browse.show_page)
+    add("GET", f"{base}/log", browse.show_log)
+    return router
+
+
+async def _home_or_set_up(web: Web, request: Request) -> Response:
+    async with web.services.store.read() as tx:
+        empty = not await tx.contexts.handles()
+    return await (public.show_root if empty else home.show)(web, request)
+
+
+def _bound(web: Web, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        try:
+            return await handler(web, request)
+        except InvalidTokenError:
+            return await to_sign_in(web, request)
+
+    return endpoint
