@@ -5,6 +5,7 @@ Everything is made here and handed down; nothing below asks for a global. It hol
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 import time
@@ -18,11 +19,13 @@ from fastapi import FastAPI
 
 from zkpcp.config import Settings
 from zkpcp.crypto.entropy import SystemEntropy
+from zkpcp.errors import RefusedError, UnavailableError
 from zkpcp.http.app import create_app
 from zkpcp.http.site import Site
 from zkpcp.schema_files import load_schemas
 from zkpcp.storage import migrate, open_store, pending
 from zkpcp.storage.schema import TABLES
+from zkpcp.usecases.housekeeping import EVERY_S, sweep_all
 from zkpcp.usecases.services import Services
 from zkpcp.vault.secrets import FLOOR, STRONG, Argon2Profile
 
@@ -99,7 +102,23 @@ async def serve(settings: Settings, *, set_up_code: str | None = None, argon2: A
             server_header=False,
             timeout_keep_alive=KEEP_ALIVE_S,
         )
-        await uvicorn.Server(config).serve()
+        sweeping = asyncio.create_task(_keep_house(services))
+        try:
+            await uvicorn.Server(config).serve()
+        finally:
+            sweeping.cancel()
+            await asyncio.gather(sweeping, return_exceptions=True)
+
+
+async def _keep_house(services: Services) -> None:
+    """Sweep now and every hour; a store that is away is tried again the next time."""
+    log = structlog.get_logger("zkpcp.housekeeping")
+    while True:
+        try:
+            await sweep_all(services)
+        except (UnavailableError, RefusedError) as error:
+            log.warning("sweep_failed", exception=type(error).__name__)
+        await asyncio.sleep(EVERY_S)
 
 
 def configure_logs() -> None:

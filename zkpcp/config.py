@@ -28,7 +28,7 @@ class Settings(BaseSettings):
     )
     database_url: str = Field(
         default="",
-        description="sqlite:///absolute/path.db or postgresql://…; empty for the embedded SQLite in the data directory.",
+        description="sqlite:///absolute/path.db or postgresql://…; empty: the embedded SQLite in the data directory.",
     )
     host: str = Field(default="127.0.0.1", description="The address to listen on. Behind a proxy leave it on loopback.")
     port: int = Field(default=8765, ge=1, le=65535, description="The port to listen on.")

@@ -93,7 +93,7 @@ class RateLimitedError(RefusedError):
 
 
 class InvalidTokenError(RefusedError):
-    """The token is unknown, expired, revoked, meant for another context, or can never unlock again: HTTP 401 (AUTH-12)."""
+    """The token is unknown, expired, revoked, for another context, or can never unlock: HTTP 401 (AUTH-12)."""
 
     code: ClassVar[str] = "invalid_token"
 

@@ -67,7 +67,7 @@ class Contexts(Protocol):
     async def roster(self, context_id: str) -> RosterRow | None: ...
 
     async def put_roster(self, row: RosterRow) -> None:
-        """Replace the roster. Raises ConflictError unless ``row.version`` is the stored version plus one (or the first, 1)."""
+        """Replace the roster. Raises ConflictError unless ``row.version`` is the stored one plus 1 (the first is 1)."""
         ...
 
 
@@ -121,7 +121,7 @@ class Grants(Protocol):
     async def touch_grant(self, context_id: str, grant_id: str, used_ms: int) -> None: ...
 
     async def revoke_grant(self, context_id: str, grant_id: str) -> None:
-        """Mark revoked and delete keyrings, anchor and every token row's wrap in one go (U6); look-up ids of tokens stay."""
+        """Mark revoked; delete keyrings, anchor and every token's wrap in one go (U6). Look-up ids of tokens stay."""
         ...
 
     async def idle_grants(self, context_id: str, unused_since_ms: int) -> Sequence[str]:
@@ -154,7 +154,10 @@ class Grants(Protocol):
 
 
 class Pages(Protocol):
-    """Sealed pages, their blind path tags, and the sensitive inbox. ``slots`` are the slots the caller holds: the filter stands in the query."""
+    """Sealed pages, their blind path tags, and the sensitive inbox.
+
+    ``slots`` are the slots the caller holds: the filter stands in the query (SCOPE-05).
+    """
 
     async def add(self, row: PageRow, tag_generation: int, tag: bytes) -> None:
         """Insert page and path tag. Raises ConflictError when the tag is taken (MEM-02, MEM-08)."""
@@ -227,7 +230,7 @@ class Audit(Protocol):
     """The access log, append-only and hash-chained."""
 
     async def head(self, context_id: str) -> AuditHead:
-        """The newest place in the chain, locked until this transaction ends, so that no two entries follow the same one."""
+        """The newest place in the chain, locked until this transaction ends: no two entries follow the same one."""
         ...
 
     async def append(self, row: AuditRow) -> None: ...

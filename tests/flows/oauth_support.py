@@ -1,4 +1,4 @@
-"""A whole server in process with one signed-in owner, and the steps of an OAuth flow as a client and a browser take them."""
+"""A server in process with one signed-in owner, and the steps of an OAuth flow as a client and a browser take them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import html
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx2
@@ -16,8 +17,16 @@ from fastapi import FastAPI
 from zkpcp.core.audit import Entry, from_json
 from zkpcp.core.schemas import JsonObject
 from zkpcp.core.stored import ContextRow, GrantRow
+from zkpcp.http import errors
 from zkpcp.http.app import create_app
+from zkpcp.http.limits import MemoryLimiter
+from zkpcp.http.oauth.edge import OAuthEdge
+from zkpcp.http.oauth.routes import oauth_routes
+from zkpcp.http.pages.render import Pages
+from zkpcp.http.pages.routes import page_router
+from zkpcp.http.pages.web import SetUpDoor, Web
 from zkpcp.http.site import Site
+from zkpcp.http.wellknown import well_known_routes
 from zkpcp.ports import Store
 from zkpcp.schema_files import load_schemas
 from zkpcp.testing import CountingEntropy, FixedClock, MemoryStore
@@ -27,7 +36,7 @@ from zkpcp.usecases.session import sign_in
 from zkpcp.vault.secrets import CHEAPEST
 
 ORIGIN = "https://pcp.example"
-HANDLE = "ada"
+HANDLE = "lovelace"
 PASSPHRASE = "a rather long passphrase"
 REDIRECT_URI = "https://app.example/callback"
 VERIFIER = "v" * 43
@@ -70,9 +79,7 @@ class OAuthServer:
     def http(self, *, signed_in: bool = False) -> httpx2.AsyncClient:
         """A client of the application; ``signed_in`` with the owner's session."""
         cookies = dict(self.cookies) if signed_in else {}
-        return httpx2.AsyncClient(
-            transport=httpx2.ASGITransport(self.app), base_url=self.site.origin, cookies=cookies
-        )
+        return httpx2.AsyncClient(transport=httpx2.ASGITransport(self.app), base_url=self.site.origin, cookies=cookies)
 
     async def get(self, url: str, *, signed_in: bool = False, **headers: str) -> httpx2.Response:
         async with self.http(signed_in=signed_in) as http:
@@ -100,7 +107,7 @@ class OAuthServer:
         assert reply.status_code == 201
         return str(reply.json()["client_id"])
 
-    def authorize_url(self, client_id: str, **changes: str | None) -> str:
+    def authorize_url(self, client_id: str, /, **changes: str | None) -> str:
         """An authorization request that is right but for ``changes``; None leaves a parameter out."""
         parameters = {
             "response_type": "code",
@@ -116,7 +123,7 @@ class OAuthServer:
         sent = {name: value for name, value in parameters.items() if value is not None}
         return f"{self.base}/authorize?{urlencode(sent)}"
 
-    async def ask(self, client_id: str, **changes: str | None) -> httpx2.Response:
+    async def ask(self, client_id: str, /, **changes: str | None) -> httpx2.Response:
         return await self.get(self.authorize_url(client_id, **changes), signed_in=True)
 
     async def decide(
@@ -140,11 +147,11 @@ class OAuthServer:
         async with self.http(signed_in=True) as http:
             return await http.post(f"{self.base}/consent", content=form, headers=sent)
 
-    async def code(self, client_id: str, **changes: str | None) -> str:
+    async def code(self, client_id: str, /, **changes: str | None) -> str:
         answer = leaving(await self.decide(await self.ask(client_id, **changes)))
         return answer.parameters["code"]
 
-    async def redeem(self, client_id: str, code: str, **changes: str) -> httpx2.Response:
+    async def redeem(self, client_id: str, code: str, /, **changes: str) -> httpx2.Response:
         form = {
             "grant_type": "authorization_code",
             "client_id": client_id,
@@ -155,11 +162,11 @@ class OAuthServer:
         }
         return await self.post("/token", form)
 
-    async def refresh(self, client_id: str, refresh_token: str, **changes: str) -> httpx2.Response:
+    async def refresh(self, client_id: str, refresh_token: str, /, **changes: str) -> httpx2.Response:
         form = {"grant_type": "refresh_token", "client_id": client_id, "refresh_token": refresh_token, **changes}
         return await self.post("/token", form)
 
-    async def tokens(self, client_id: str, **changes: str | None) -> JsonObject:
+    async def tokens(self, client_id: str, /, **changes: str | None) -> JsonObject:
         reply = await self.redeem(client_id, await self.code(client_id, **changes))
         assert reply.status_code == 200, reply.text
         answer: JsonObject = reply.json()
@@ -186,8 +193,9 @@ async def oauth_server(
     single: bool = False,
     kind: str = "personal",
     refresh_reuse_grace_s: int = 0,
+    whole: bool = False,
 ) -> OAuthServer:
-    """A server with the owner of one context signed in."""
+    """A server with the owner of one context signed in; ``whole`` is the product's own app, which is slower to make."""
     clock = FixedClock(NOW_MS)
     services = Services(
         store=store or MemoryStore(),
@@ -200,10 +208,28 @@ async def oauth_server(
     )
     founded = await found_context(services, handle=HANDLE, kind=kind, passphrase=PASSPHRASE)
     site = Site(origin=origin, layout="single", single_handle=HANDLE) if single else Site(origin=origin)
-    app = create_app(services, site, readable_metadata={})
+    app = create_app(services, site, readable_metadata={}) if whole else _app(services, site)
     session = await sign_in(services, founded.context, passphrase=PASSPHRASE)
     name = f"{'__Host-' if site.is_secure else ''}zkpcp_{HANDLE}"
     return OAuthServer(app, services, clock, founded.context, site, {name: session.text()})
+
+
+@cache
+def _pages(*, secure: bool) -> Pages:
+    # Compiling the templates takes longer than most of these tests.
+    return Pages(secure=secure)
+
+
+def _app(services: Services, site: Site) -> FastAPI:
+    """What ``create_app`` makes, without MCP and with the pages of the test before."""
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+    pages, limiter = _pages(secure=site.is_secure), MemoryLimiter(services.clock)
+    errors.install(app, pages, services.entropy)
+    app.router.routes.extend(well_known_routes(services.store, site))
+    app.router.routes.extend(oauth_routes(OAuthEdge(services, site, limiter, pages)))
+    door = SetUpDoor(is_loopback=site.is_loopback, code=None)
+    app.include_router(page_router(Web(services=services, site=site, limiter=limiter, pages=pages, door=door)))
+    return app
 
 
 def boxes(page: httpx2.Response) -> dict[str, bool]:

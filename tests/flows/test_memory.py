@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
@@ -21,7 +22,7 @@ from tests.flows.usecase_support import (
 )
 from zkpcp.core.instants import to_rfc3339
 from zkpcp.core.pages import serialize
-from zkpcp.core.schemas import canonical_json
+from zkpcp.core.schemas import JsonObject, canonical_json
 from zkpcp.errors import ConflictError, ForbiddenError, InvalidInputError, NotFoundError, RefusedError, TooLargeError
 from zkpcp.usecases import inbox
 from zkpcp.usecases.access import without_scopes
@@ -52,11 +53,11 @@ async def test_a_written_page_reads_back_byte_for_byte_with_its_stamps(stored_wo
 
     assert (written.path, written.created) == ("notes/tea", True)
     assert page.body == body == same.body
-    assert (page.title, page.tags, page.frontmatter["x_mood"]) == ("Tea at the mill", (), "calm") or page.tags
+    assert (page.title, page.tags, page.frontmatter["x_mood"]) == ("Tea at the mill", ("kitchen",), "calm")
     assert page.updated == written.updated == page.frontmatter["recorded_at"]
     assert all(INSTANT.fullmatch(str(page.frontmatter[key])) for key in ("updated", "recorded_at"))
-    stored = stored_world.schemas.violations("0.3/memory.page", {**page.plain_frontmatter()})
-    assert stored == ()
+    frontmatter = cast(JsonObject, page.plain_frontmatter())
+    assert stored_world.schemas.violations("0.3/memory.page", frontmatter) == ()
 
 
 @pytest.mark.requirement("MEM-01")
@@ -138,11 +139,11 @@ async def test_changing_a_sensitive_page_or_its_sensitivity_takes_the_sensitive_
         await client.write("health/knee", "it creaks", sensitivity="sensitive")
         await client.write("notes/tea", "two spoons")
         before = await content_of(stored_world)
-        changes = (
+        changes: list[tuple[str, dict[str, Any]]] = [
             ("health/knee", {}),
             ("health/knee", {"sensitivity": "normal"}),
             ("notes/tea", {"sensitivity": "sensitive"}),
-        )
+        ]
         for path, frontmatter in changes:
             with pytest.raises(ForbiddenError) as refused:
                 await client.write(path, "changed", **frontmatter)
@@ -328,7 +329,7 @@ async def test_under_style_a_client_may_still_say_normal(world: World) -> None:
 async def test_a_page_in_quarantine_is_admitted_by_any_first_look(world: World) -> None:
     writer = await world.grant(*DEFAULT_GRANT)
     reader = await world.grant("memory:read", "memory.sensitive:read")
-    looks = {
+    looks: dict[str, Callable[[Hand], Awaitable[object]]] = {
         "list": lambda hand: hand.list(),
         "search": lambda hand: hand.search("quiet"),
         "brief": lambda hand: hand.brief(),
@@ -425,7 +426,7 @@ async def test_sensitive_pages_show_nowhere_without_their_scope(stored_world: Wo
     full = await stored_world.grant("memory:read", "memory.sensitive:read")
     async with stored_world.owner() as owner:
         await owner.write("notes/walk", "the knee held on the walk")
-    alone = {}
+    alone: dict[str, list[tuple[float, str]]] = {}
     for granted in (default, blind):
         async with stored_world.client(granted) as client:
             alone[granted.grant_id] = [(found.score, found.snippet) for found in (await client.search("knee")).found]
@@ -481,7 +482,7 @@ async def test_one_bad_thing_leaves_nothing_half_written(stored_world: World) ->
     async with stored_world.client(granted) as client:
         await client.write("a", "one")
         before = await content_of(stored_world)
-        bad: list[tuple[str, str, dict[str, object]]] = [
+        bad: list[tuple[str, str, dict[str, Any]]] = [
             ("b", "nul \0", {}),
             ("b", "lone \ud800", {}),
             ("b", "x" * (2 * 1024 * 1024), {}),
@@ -588,7 +589,6 @@ async def test_archived_pages_stay_out_unless_asked_for(stored_world: World) -> 
 
 
 @every_store
-@pytest.mark.requirement("SEC-09")
 async def test_a_search_follows_every_edit_and_reads_more_than_latin_words(stored_world: World) -> None:
     granted = await stored_world.grant(*DEFAULT_GRANT)
 
@@ -691,7 +691,7 @@ async def test_a_search_as_of_a_day_says_whether_it_could_be_exact(stored_world:
     assert changed.as_of == then
 
 
-@pytest.mark.requirement("CTX-05", "CTX-06")
+@pytest.mark.requirement("CTX-06")
 async def test_nothing_of_one_context_is_open_to_a_client_of_another(world: World) -> None:
     other = await World.founded(world.store, handle="bea")
     async with world.owner() as owner:

@@ -117,7 +117,7 @@ class Hand:
     async def brief(self, max_chars: int = 8000) -> briefs.Brief:
         return await briefs.brief(self.services, self.who, max_chars=max_chars)
 
-    async def profile(self) -> profile.Profiles:
+    async def profiles(self) -> profile.Profiles:
         return await profile.get_profiles(self.services, self.who)
 
     async def patch(self, patch: JsonValue, namespace: str | None = None) -> profile.Changed:

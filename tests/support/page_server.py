@@ -7,10 +7,12 @@ them without an authorization server.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import uvicorn
 from fastapi import FastAPI
@@ -104,10 +106,10 @@ def page_server(
         site=layout,
         limiter=limiter or MemoryLimiter(clock),
         pages=pages,
-        door=SetUpDoor(is_loopback=origin.startswith("http://"), code=set_up_code),
+        door=SetUpDoor(is_loopback=layout.is_loopback, code=set_up_code),
         schema=TABLES,
     )
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.include_router(page_router(web))
     install(app, pages, entropy)
     return PageServer(app, web, store, clock, origin)
@@ -157,6 +159,12 @@ async def listening(app: FastAPI, port: int) -> AsyncIterator[None]:
     finally:
         server.should_exit = True
         await serving
+
+
+def screenshot_folder() -> Path | None:
+    """Where screenshots go, if anywhere."""
+    folder = os.environ.get("ZKPCP_SHOTS")
+    return Path(folder) if folder else None
 
 
 def free_port() -> int:

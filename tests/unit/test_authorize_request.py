@@ -65,10 +65,16 @@ def test_whatever_is_sent_a_request_goes_on_only_with_pkce_and_a_registered_redi
 def test_any_bytes_are_parameters_or_a_typed_refusal(raw: bytes) -> None:
     try:
         params = Params.parse(raw)
-    except InvalidInputError as error:
-        assert error.__context__ is None
+    except InvalidInputError:
         return
     assert isinstance(read(params), Untrusted | Denied | AuthorizeRequest)
+
+
+def test_parameters_that_cannot_be_read_are_not_in_the_exception() -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        Params.parse(b"code=%ff-secret")
+
+    assert caught.value.__context__ is None
 
 
 @given(st.dictionaries(st.text(max_size=8), st.text(min_size=1, max_size=20), max_size=8))

@@ -38,7 +38,7 @@ def create(
     """Connect a program: prints an access token, and a refresh token where the scopes hold offline_access.
 
     The tokens are shown once. The access token lives for an hour; the refresh token is good for one use and gives both
-    anew at the token endpoint. End the connection with `zkpcp grant revoke` or on the home page.
+    anew at the token endpoint, which wants the client_id beside it. End the connection with `zkpcp grant revoke` or on the home page.
     """
     settings = settings_or_exit()
     secret = passphrase(from_stdin=passphrase_stdin)
@@ -46,6 +46,7 @@ def create(
     async def act(services: Services) -> dict[str, object]:
         async with _signed_in(services, handle, secret) as owner:
             made = await create_grant(services, owner, client_name=client, scopes=scope)
+            facts = site_of(settings).facts(owner.context)
             answer: dict[str, object] = {
                 "access_token": made.access.text(),
                 "refresh_token": made.refresh.text() if made.refresh else None,
@@ -53,6 +54,7 @@ def create(
                 "expires_in": made.expires_in_s,
                 "scope": join(made.scopes),
                 "grant_id": made.grant_id,
+                "client_id": made.client_id,
                 "mcp_url": mcp_url(site_of(settings).facts(owner.context)),
             }
             made.access.wipe()

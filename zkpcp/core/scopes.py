@@ -86,7 +86,7 @@ def scopes_supported(kind: str) -> tuple[str, ...]:
 
 
 def parse_scopes(text: str | None, kind: str) -> tuple[str, ...]:
-    """Read a scope parameter: split on white space, drop what is not known here, keep the known ones in canonical order.
+    """Read a scope parameter: split on white space, drop unknown ones, keep the known ones in canonical order.
 
     An empty answer means that nothing known was asked for. Never fails: real clients send unknown scopes and stray
     blanks, and what was not granted is named in the token response (RFC 6749 §3.3).

@@ -68,7 +68,7 @@ class SessionRow:
 
 @dataclass(frozen=True, slots=True)
 class ClientRow:
-    """An OAuth client. ``source`` says where its name comes from: ``dcr`` (it named itself) or ``owner`` (the owner typed it)."""
+    """An OAuth client. ``source``: where its name comes from, ``dcr`` (the client itself) or ``owner``."""
 
     context_id: str
     client_id: str
@@ -81,7 +81,7 @@ class ClientRow:
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationRow:
-    """A pending authorization: what the consent page asks about. ``lookup_id`` is derived from a secret in the page's URL."""
+    """A pending authorization: what a consent page asks about. ``lookup_id`` is derived from a secret in that page."""
 
     context_id: str
     lookup_id: bytes
@@ -96,7 +96,7 @@ class AuthorizationRow:
 
 @dataclass(frozen=True, slots=True)
 class GrantRow:
-    """A grant with its public keys, signed by the consenting principal. ``anchor`` is empty once the grant is revoked."""
+    """A grant with its public keys, signed by the consenting principal. ``anchor`` is empty once it is revoked."""
 
     context_id: str
     grant_id: str
@@ -117,7 +117,7 @@ class GrantRow:
 
 @dataclass(frozen=True, slots=True)
 class KeyringRow:
-    """A keyring, sealed to its holder's public key and signed: by the owner for a principal, by the principal for a grant."""
+    """A keyring, sealed to its holder's public key; signed by the owner for a principal, by that one for a grant."""
 
     context_id: str
     holder_kind: HolderKind
@@ -150,7 +150,7 @@ class TokenRow:
 
 @dataclass(frozen=True, slots=True)
 class AccessView:
-    """All that one call needs to open its keyring, read in one query. ``keyring`` is None while no copy is sealed yet."""
+    """All that one call needs to open its keyring, read in one query. ``keyring``: None while no copy is sealed."""
 
     token: TokenRow
     grant: GrantRow
@@ -205,7 +205,7 @@ class TermsRow:
 
 @dataclass(frozen=True, slots=True)
 class InboxRow:
-    """A sensitive page written by a caller who may not read it: sealed to the slot's inbox, signed by the grant, in quarantine."""
+    """A sensitive page in quarantine: sealed to the slot's inbox by one who may not read it, signed by the grant."""
 
     context_id: str
     page_id: str

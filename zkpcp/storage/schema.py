@@ -31,7 +31,7 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         "contexts": _table(
             {
                 "handle": "the public name in URLs",
-                "kind": "personal or shared",
+                "kind": "personal, work or team",
                 "controller": "the principal id of the controller",
                 "controller_type": "whether the controller is a person or an organization",
                 "created_ms": _CREATED,

@@ -34,8 +34,8 @@ class ConsentView:
     With ``redirect_is_loopback`` the answer goes to a program on this computer, whichever program asked.
     ``not_requested`` are the sentences of the sensitive scopes that the app did not ask for.
 
-    The form is a POST to ``action_url``. Its hidden field ``request`` holds ``request_secret``, one-time and bound to the
-    session, which is the CSRF token too. Each item is a checkbox ``scope`` with the scope's name as its value. Two
+    The form is a POST to ``action_url``. Its hidden field ``request`` holds ``request_secret``, one-time and bound to
+    the session, which is the CSRF token too. Each item is a checkbox ``scope`` with the scope's name as its value. Two
     buttons are named ``decision``, with the values ``allow`` and ``deny``.
     """
 

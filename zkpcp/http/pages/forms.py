@@ -25,8 +25,8 @@ MAX_NEXT_CHARACTERS: Final = 4096
 CSRF_FIELD: Final = "form_token"
 
 _FORM_TYPE: Final = "application/x-www-form-urlencoded"
-# RFC 3986 path and query characters; no backslash, which browsers take for a slash, and no fragment.
-_LOCAL_PATH: Final = re.compile(r"/[A-Za-z0-9\-._~!$&'()*+,;=:@%/?]*")
+# A path of RFC 3986 characters, then a query as browsers send it; no backslash (to them a slash), no fragment.
+_LOCAL_PATH: Final = re.compile(r"/[A-Za-z0-9\-._~!$&'()*+,;=:@%/]*(?:\?[!-\"$-\[\]-~]*)?")
 
 
 @dataclass(frozen=True, slots=True)

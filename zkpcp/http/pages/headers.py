@@ -31,7 +31,8 @@ _PAGE: Final[Mapping[str, str]] = MappingProxyType(
         "X-Frame-Options": "DENY",
         "Cache-Control": "no-store",
         "X-Content-Type-Options": "nosniff",
-        "Cross-Origin-Opener-Policy": "same-origin",
+        # No Cross-Origin-Opener-Policy: an app that asks for access in a pop-up waits on window.opener, which that header
+        # would cut for good, also on the app's own page afterwards. Framing is refused; an opener can read nothing here.
         "Cross-Origin-Resource-Policy": "same-origin",
     }
 )

@@ -77,7 +77,7 @@ async def show(web: Web, request: Request) -> Response:
             kind=context.kind,
             controller=context.controller,
             mcp_url=mcp_url,
-            how_to=how_to_connect(context.handle, mcp_url, is_loopback=web.is_loopback),
+            how_to=how_to_connect(context.handle, mcp_url, is_loopback=web.site.is_loopback),
             grants=[_in_words(grant, context.kind) for grant in grants],
         )
 

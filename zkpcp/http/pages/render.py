@@ -103,8 +103,8 @@ class Pages:
     def redirect_page(self, url: str) -> HTMLResponse:
         """A page that sends the browser on to a client's redirect URI.
 
-        A redirect as the answer to a form would be stopped by ``form-action 'self'``, at once or at a later hop. The URL
-        was matched against the client's registered ones; a scheme that runs script never gets here.
+        A redirect in answer to a form would be stopped by ``form-action 'self'``, at once or at a later hop. ``url``
+        is one of the client's registered ones; a scheme that runs script never gets here.
         """
         target, local = redirect_host(url), is_loopback(url)
         return self.page("redirect", referrer=LEAVING_REFERRER, url=url, target=target, local=local)

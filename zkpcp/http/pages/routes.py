@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from zkpcp.errors import InvalidTokenError
 from zkpcp.http.pages import browse, home, public, sessions, set_up
-from zkpcp.http.pages.web import Web, to_sign_in
+from zkpcp.http.pages.web import Web, see_other, to_sign_in
 
 Handler = Callable[[Web, Request], Awaitable[Response]]
 
@@ -34,6 +34,7 @@ def page_router(web: Web) -> APIRouter:
     add("GET", "/static/{name}", public.static)
     if web.site.is_multi:
         add("GET", "/", public.show_root)
+        add("GET", web.site.prefix, _with_slash)
     base = web.site.prefix
     add("GET", f"{base}/", home.show if web.site.is_multi else _home_or_set_up)
     add("GET", f"{base}/sign-in", sessions.show_sign_in)
@@ -46,6 +47,10 @@ def page_router(web: Web) -> APIRouter:
     add("GET", f"{base}/pages/{{page_id}}", browse.show_page)
     add("GET", f"{base}/log", browse.show_log)
     return router
+
+
+async def _with_slash(web: Web, request: Request) -> Response:
+    return see_other(web, f"{request.url.path}/")
 
 
 async def _home_or_set_up(web: Web, request: Request) -> Response:

@@ -19,10 +19,8 @@ from zkpcp.errors import ConflictError, InvalidInputError, NotFoundError
 from zkpcp.http.limits import SET_UP_ADDRESS, address_key
 from zkpcp.http.pages.forms import Form
 from zkpcp.http.pages.web import Web, posted, start_session
-from zkpcp.usecases.access import owner_acting
 from zkpcp.usecases.found import Founded, found_context
-from zkpcp.usecases.profile import update_profile
-from zkpcp.usecases.session import open_session, sign_in
+from zkpcp.usecases.session import sign_in
 
 MAX_NAME_CHARACTERS: Final = 256
 _CODE_ROWS: Final = 3
@@ -77,7 +75,9 @@ async def submit(web: Web, request: Request) -> Response:
     if errors:
         return _form_page(web, typed, errors)
     try:
-        founded = await found_context(web.services, handle=typed.handle, kind=typed.kind, passphrase=typed.passphrase)
+        founded = await found_context(
+            web.services, handle=typed.handle, kind=typed.kind, passphrase=typed.passphrase, name=typed.name
+        )
     except ConflictError:
         return _form_page(web, typed, {"handle": "This handle is taken already. Choose another one."})
     except InvalidInputError as error:
@@ -100,8 +100,6 @@ async def _welcome(web: Web, typed: SetUpForm, founded: Founded) -> Response:
         base_url=web.site.base_url(context.handle),
     )
     token = await sign_in(web.services, context, passphrase=typed.passphrase)
-    async with open_session(web.services, context, token) as session:
-        await update_profile(web.services, owner_acting(session), patch={"name": typed.name})
     start_session(web, answer, context, token)
     return answer
 

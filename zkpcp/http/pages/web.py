@@ -8,13 +8,11 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from zkpcp.core.redirects import is_loopback
 from zkpcp.core.stored import ContextRow
 from zkpcp.errors import InvalidTokenError, NotFoundError
 from zkpcp.http.limits import Limiter
@@ -27,8 +25,6 @@ from zkpcp.usecases.access import Acting, owner_acting
 from zkpcp.usecases.services import Services
 from zkpcp.usecases.session import OpenSession, open_session
 from zkpcp.vault.secrets import TokenSecret
-
-_LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
 class SetUpDoor:
@@ -60,19 +56,6 @@ class Web:
     pages: Pages
     door: SetUpDoor
     schema: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether the public address is this computer, which nobody else can reach."""
-        return is_loopback(self.site.origin)
-
-    @property
-    def origins(self) -> frozenset[str]:
-        """The origins whose forms are ours: the public one, and on this computer its other names."""
-        if not self.is_loopback:
-            return frozenset({self.site.origin})
-        port = urlsplit(self.site.origin).port
-        return frozenset(f"http://{name}{f':{port}' if port else ''}" for name in _LOOPBACK_NAMES)
 
     def mcp_url(self, handle: str) -> str:
         """Where clients connect to a context."""
@@ -113,7 +96,7 @@ async def place_of(web: Web, request: Request) -> Place:
 
 async def posted(web: Web, request: Request) -> Form:
     """The form of a POST from one of our own pages. Raises CrossSiteError, InvalidInputError, TooLargeError."""
-    check_same_origin(request, web.origins)
+    check_same_origin(request, web.site.origins)
     return await read_form(request)
 
 

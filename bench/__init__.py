@@ -1,0 +1,1 @@
+"""The programs that measure; ``python -m bench`` runs them."""

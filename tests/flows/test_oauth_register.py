@@ -1,0 +1,132 @@
+"""Clients that introduce themselves."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.flows.oauth_support import REDIRECT_URI, oauth_server
+from zkpcp.core.audit import Action
+from zkpcp.usecases.clients import MAX_NAME_CHARACTERS, clean_name
+
+
+@pytest.mark.requirement("AUTH-17", "AUTH-20")
+async def test_a_client_becomes_a_public_client_whatever_it_asks_to_be() -> None:
+    server = await oauth_server()
+
+    reply = await server.register(
+        client_name="Example App",
+        token_endpoint_auth_method="client_secret_post",
+        grant_types=["authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:device_code"],
+        application_type="web",
+        scope="claudeai",
+        jwks_uri="https://app.example/jwks",
+        unknown={"member": [1]},
+    )
+
+    assert reply.status_code == 201
+    assert reply.headers["cache-control"] == "no-store"
+    body = reply.json()
+    assert body["client_id"].startswith("dcr_")
+    assert body["token_endpoint_auth_method"] == "none"
+    assert body["grant_types"] == ["authorization_code", "refresh_token"]
+    assert body["redirect_uris"] == [REDIRECT_URI]
+    assert not [name for name in body if "secret" in name]
+    assert Action.CLIENT_REGISTERED in await server.actions()
+
+
+@pytest.mark.requirement("AUTH-20")
+async def test_unfit_redirect_uris_are_dropped_while_one_remains() -> None:
+    server = await oauth_server()
+    fit = ["cursor://anysphere.cursor-mcp/oauth/callback", "http://localhost:8787/callback", "https://app.example/cb"]
+
+    reply = await server.register(redirect_uris=["javascript:alert(1)", "http://app.example/cb", 7, None, *fit, fit[0]])
+
+    assert reply.status_code == 201
+    assert reply.json()["redirect_uris"] == fit
+
+
+@pytest.mark.requirement("AUTH-20")
+@pytest.mark.parametrize(
+    "uris",
+    [
+        [],
+        None,
+        "https://app.example/cb",
+        {"0": "https://app.example/cb"},
+        ["http://app.example/cb"],
+        ["javascript:alert(1)"],
+        [["https://app.example/cb"]],
+        [f"https://app.example/{n}" for n in range(21)],
+    ],
+)
+async def test_a_client_without_a_usable_redirect_uri_is_refused(uris: object) -> None:
+    server = await oauth_server()
+
+    reply = await server.register(redirect_uris=uris)
+
+    assert reply.status_code == 400
+    assert reply.json()["error"] == "invalid_redirect_uri"
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"null", b"{", b"\xff", b"[" * 20_000, b'"x"'])
+async def test_what_is_no_json_object_is_refused(body: bytes) -> None:
+    server = await oauth_server()
+
+    async with server.http() as http:
+        reply = await http.post(f"{server.base}/register", content=body)
+
+    assert reply.status_code == 400
+    assert reply.json()["error"] == "invalid_client_metadata"
+
+
+async def test_a_body_without_end_is_not_read_to_its_end() -> None:
+    server = await oauth_server()
+
+    async with server.http() as http:
+        reply = await http.post(f"{server.base}/register", content=json.dumps({"x": "y" * 70_000}).encode())
+
+    assert reply.status_code == 413
+
+
+async def test_a_context_that_does_not_exist_registers_nobody() -> None:
+    server = await oauth_server()
+
+    async with server.http() as http:
+        reply = await http.post(f"{server.site.origin}/c/nobody/register", json={"redirect_uris": [REDIRECT_URI]})
+
+    assert reply.status_code == 404
+    assert reply.headers["content-type"] == "application/json"
+
+
+@pytest.mark.requirement("SEC-01")
+async def test_registrations_from_one_address_are_limited() -> None:
+    server = await oauth_server()
+
+    replies = [await server.register() for _ in range(21)]
+
+    assert {reply.status_code for reply in replies[:20]} == {201}
+    assert replies[20].status_code == 429
+    assert int(replies[20].headers["retry-after"]) >= 1
+
+
+@given(st.text(max_size=300))
+def test_a_name_shows_what_it_says(name: str) -> None:
+    cleaned = clean_name(name)
+
+    assert len(cleaned) <= MAX_NAME_CHARACTERS
+    assert all(character.isprintable() for character in cleaned)
+    assert cleaned == clean_name(cleaned)
+
+
+async def test_a_name_loses_what_turns_its_order_around_and_an_empty_one_becomes_the_host() -> None:
+    server = await oauth_server()
+
+    turned = await server.register(client_name="  Ex\u202eample\x00\n App ")
+    nameless = await server.register(client_name="\u200b")
+
+    assert turned.json()["client_name"] == "Example App"
+    assert nameless.json()["client_name"] == "app.example"
