@@ -113,7 +113,7 @@ def _sizes(figures: list[footprint.Figure], scene: Scene) -> Table:
 
 
 def _shares(figures: dict[str, dict[str, float]], scene: Scene) -> Table:
-    table = _table(f"Where the time goes, % ({scene.engine}, wipe-on-free off)", "part", *figures)
+    table = _table(f"Where the time goes, % ({scene.engine}, wipe-on-free on)", "part", *figures)
     for part in dict.fromkeys(part for shares in figures.values() for part in shares):
         table.add_row(part, *(f"{shares.get(part, 0):.0f}" for shares in figures.values()))
     return table

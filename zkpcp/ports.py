@@ -18,6 +18,7 @@ from zkpcp.core.stored import (
     AuthorizationRow,
     ClientRow,
     ContextRow,
+    DeletedRow,
     GrantRow,
     HeadRow,
     HolderKind,
@@ -209,6 +210,36 @@ class Pages(Protocol):
 
     async def delete_expired(self, context_id: str, now_ms: int) -> int:
         """Delete pages and inbox items past ``expires`` with their path tags; the number deleted (ERA-08)."""
+        ...
+
+    async def delete(self, context_id: str, page_id: str, version: int, *, deleted_ms: int, purge_ms: int) -> None:
+        """Take a page out of everything and free its path; the row is kept, unchanged, until ``purge_ms``.
+
+        Raises ConflictError unless ``version`` is the stored one.
+        """
+        ...
+
+    async def deleted(self, context_id: str, slots: Collection[str], now_ms: int, limit: int) -> Sequence[DeletedRow]:
+        """Deleted pages in ``slots`` that can still be recovered, the last deleted first."""
+        ...
+
+    async def deleted_page(self, context_id: str, page_id: str, slots: Collection[str], now_ms: int) -> PageRow | None:
+        """One of them as it was, locked until this transaction ends."""
+        ...
+
+    async def deleted_since(self, context_id: str, slots: Collection[str], since_ms: int) -> bool:
+        """Whether a page in ``slots`` was deleted after ``since_ms``, as far as what is kept can tell."""
+        ...
+
+    async def recover(self, context_id: str, page_id: str, tag_generation: int, tag: bytes) -> None:
+        """Put a deleted page back, unchanged, at this path tag.
+
+        Raises ConflictError when the tag is taken, NotFoundError when there is no such deleted page.
+        """
+        ...
+
+    async def purge_deleted(self, context_id: str, now_ms: int) -> int:
+        """Delete for good what was deleted and is past its ``purge_ms``; the number of pages (ERA-07)."""
         ...
 
 

@@ -23,6 +23,7 @@ from zkpcp.core.stored import (
     AuthorizationRow,
     ClientRow,
     ContextRow,
+    DeletedRow,
     GrantRow,
     HeadRow,
     HolderKind,
@@ -70,6 +71,15 @@ class CountingEntropy:
         return hashlib.shake_256(self._seed + next(self._counter).to_bytes(8, "big")).digest(size)
 
 
+@dataclass(frozen=True, slots=True)
+class _Deleted:
+    """A deleted page with when it was deleted and when it goes."""
+
+    page: PageRow
+    deleted_ms: int
+    purge_ms: int
+
+
 @dataclass(slots=True)
 class _Tables:
     """Everything that is stored, by primary key. A committed instance is never changed again."""
@@ -84,6 +94,7 @@ class _Tables:
     keyrings: dict[tuple[str, HolderKind, str, int], KeyringRow] = field(default_factory=dict)
     tokens: dict[tuple[str, bytes], TokenRow] = field(default_factory=dict)
     pages: dict[tuple[str, str], PageRow] = field(default_factory=dict)
+    deleted: dict[tuple[str, str], _Deleted] = field(default_factory=dict)
     tags: dict[tuple[str, int, bytes], str] = field(default_factory=dict)
     inbox: dict[tuple[str, str], InboxRow] = field(default_factory=dict)
     profiles: dict[tuple[str, str], ProfileRow] = field(default_factory=dict)
@@ -357,18 +368,7 @@ class _Pages:
 
     async def heads(self, context_id: str, slots: Collection[str], now_ms: int) -> Sequence[HeadRow]:
         return [
-            HeadRow(
-                row.page_id,
-                row.slot,
-                row.generation,
-                row.version,
-                row.review_state,
-                row.updated_ms,
-                row.expires_ms,
-                row.head,
-            )
-            for row in self._visible(context_id, slots, now_ms)
-            if row.review_state == "approved"
+            _head(row) for row in self._visible(context_id, slots, now_ms) if row.review_state == "approved"
         ]
 
     async def terms(self, context_id: str, slots: Collection[str], now_ms: int) -> Sequence[TermsRow]:
@@ -423,6 +423,51 @@ class _Pages:
             del tables.inbox[key]
         self._free(context_id, {page_id for _, page_id in pages | items})
         return len(pages) + len(items)
+
+    async def delete(self, context_id: str, page_id: str, version: int, *, deleted_ms: int, purge_ms: int) -> None:
+        tables = self._session.change()
+        row = tables.pages.get((context_id, page_id))
+        if row is None or row.version != version:
+            raise ConflictError("the page changed meanwhile")
+        del tables.pages[context_id, page_id]
+        tables.deleted[context_id, page_id] = _Deleted(row, deleted_ms, purge_ms)
+        self._free(context_id, {page_id})
+
+    async def deleted(self, context_id: str, slots: Collection[str], now_ms: int, limit: int) -> Sequence[DeletedRow]:
+        rows = [
+            row
+            for (context, _), row in self._session.look().deleted.items()
+            if context == context_id and row.page.slot in slots and row.purge_ms > now_ms
+        ]
+        rows.sort(key=lambda row: (-row.deleted_ms, row.page.page_id))
+        return [DeletedRow(_head(row.page), row.deleted_ms, row.purge_ms) for row in rows[:limit]]
+
+    async def deleted_page(self, context_id: str, page_id: str, slots: Collection[str], now_ms: int) -> PageRow | None:
+        row = self._session.lock(wanted=True).deleted.get((context_id, page_id))
+        return row.page if row is not None and row.page.slot in slots and row.purge_ms > now_ms else None
+
+    async def deleted_since(self, context_id: str, slots: Collection[str], since_ms: int) -> bool:
+        rows = self._session.look().deleted.items()
+        return any(
+            context == context_id and row.page.slot in slots and row.deleted_ms > since_ms for (context, _), row in rows
+        )
+
+    async def recover(self, context_id: str, page_id: str, tag_generation: int, tag: bytes) -> None:
+        tables = self._session.change(context_id)
+        if (context_id, tag_generation, tag) in tables.tags:
+            raise ConflictError("the path is taken")
+        row = tables.deleted.pop((context_id, page_id), None)
+        if row is None:
+            raise NotFoundError("there is no such deleted page")
+        tables.tags[context_id, tag_generation, tag] = page_id
+        self._insert(row.page)
+
+    async def purge_deleted(self, context_id: str, now_ms: int) -> int:
+        deleted = self._session.change().deleted
+        gone = [key for key, row in deleted.items() if key[0] == context_id and row.purge_ms <= now_ms]
+        for key in gone:
+            del deleted[key]
+        return len(gone)
 
     def _visible(self, context_id: str, slots: Collection[str], now_ms: int) -> list[PageRow]:
         rows = self._session.look().pages.values()
@@ -580,6 +625,19 @@ class MemoryStore:
 
     async def close(self) -> None:
         """Nothing to close: the rows go with the object."""
+
+
+def _head(row: PageRow) -> HeadRow:
+    return HeadRow(
+        row.page_id,
+        row.slot,
+        row.generation,
+        row.version,
+        row.review_state,
+        row.updated_ms,
+        row.expires_ms,
+        row.head,
+    )
 
 
 def _expired(row: PageRow | InboxRow, now_ms: int) -> bool:

@@ -523,7 +523,7 @@ async def test_the_log_shows_acts() -> None:
         log = await browser.get("/c/ada/log")
 
         assert "context.created" in log.text
-        assert "profile_update" in log.text
+        assert "sign_in" in log.text
 
 
 @pytest.mark.requirement("KEY-01")

@@ -84,7 +84,8 @@ def normal(value: Any) -> Any:  # noqa: ANN401 - whatever JSON it is
     """The value without what differs between two runs: instants, ids (but not their kind), scores of time, durations."""
     match value:
         case dict():
-            return {name: "*" if name in _OF_THE_MOMENT and item else normal(item) for name, item in value.items()}
+            hidden = {name for name in _OF_THE_MOMENT if value.get(name) is not None}
+            return {name: "*" if name in hidden else normal(item) for name, item in value.items()}
         case list():
             return [normal(item) for item in value]
         case str():

@@ -38,7 +38,8 @@ def create(
     """Connect a program: prints an access token, and a refresh token where the scopes hold offline_access.
 
     The tokens are shown once. The access token lives for an hour; the refresh token is good for one use and gives both
-    anew at the token endpoint, which wants the client_id beside it. End the connection with `zkpcp grant revoke` or on the home page.
+    anew at the token endpoint, which wants the client_id beside it. End the connection with `zkpcp grant revoke` or on
+    the home page.
     """
     settings = settings_or_exit()
     secret = passphrase(from_stdin=passphrase_stdin)
@@ -55,7 +56,8 @@ def create(
                 "scope": join(made.scopes),
                 "grant_id": made.grant_id,
                 "client_id": made.client_id,
-                "mcp_url": mcp_url(site_of(settings).facts(owner.context)),
+                "mcp_url": mcp_url(facts),
+                "token_endpoint": f"{facts.base_url}/token",
             }
             made.access.wipe()
             if made.refresh is not None:

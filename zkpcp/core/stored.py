@@ -190,6 +190,15 @@ class HeadRow:
 
 
 @dataclass(frozen=True, slots=True)
+class DeletedRow:
+    """A deleted page in its owner's list: the head as it was, when it was deleted, and when it goes for good."""
+
+    head: HeadRow
+    deleted_ms: int
+    purge_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class TermsRow:
     """The parts of a page that a search scans."""
 

@@ -1,4 +1,4 @@
-"""Where sealed pages, their path tags and the sensitive inbox are kept.
+"""Where sealed pages, their path tags, the sensitive inbox and deleted pages are kept.
 
 Implements ``ports.Pages``. Slots and expiry are filtered in the query, so a row that the caller may not open does
 not leave the database (§5.2.2). A path tag is unique per context and generation whoever holds the page: that is what
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from zkpcp.core.stored import HeadRow, InboxRow, PageRow, TermsRow
-from zkpcp.errors import ConflictError
+from zkpcp.core.stored import DeletedRow, HeadRow, InboxRow, PageRow, TermsRow
+from zkpcp.errors import ConflictError, NotFoundError
 from zkpcp.storage.driver import Driver, one, spread
 from zkpcp.storage.statements import load
 
@@ -111,6 +111,42 @@ class SqlPages:
         if gone:
             await self._driver.execute(_SQL["free_tags"], context_id, [str(row[0]) for row in gone])
         return len(gone)
+
+    async def delete(self, context_id: str, page_id: str, version: int, *, deleted_ms: int, purge_ms: int) -> None:
+        """Move a page to the deleted ones and free its path. Raises ConflictError unless this version is stored."""
+        row = one(_page, await self._driver.fetch_one(_SQL["take_page"], context_id, page_id, version))
+        if row is None:
+            raise ConflictError("the page changed meanwhile")
+        await self._driver.execute(_SQL["set_aside"], *_members(row), deleted_ms, purge_ms)
+        await self._driver.execute(_SQL["free_tags"], context_id, [page_id])
+
+    async def deleted(self, context_id: str, slots: Collection[str], now_ms: int, limit: int) -> Sequence[DeletedRow]:
+        """Deleted pages in ``slots`` that can still be recovered, the last deleted first."""
+        rows = await self._driver.fetch_all(_SQL["deleted"], context_id, list(slots), now_ms, limit)
+        return [DeletedRow(HeadRow(*head), deleted_ms, purge_ms) for *head, deleted_ms, purge_ms in rows]
+
+    async def deleted_page(self, context_id: str, page_id: str, slots: Collection[str], now_ms: int) -> PageRow | None:
+        """One of them as it was, locked until this transaction ends."""
+        return one(
+            _page, await self._driver.fetch_one(_SQL["deleted_page"], context_id, page_id, list(slots), now_ms)
+        )
+
+    async def deleted_since(self, context_id: str, slots: Collection[str], since_ms: int) -> bool:
+        """Whether a page in ``slots`` was deleted after ``since_ms``, as far as what is kept can tell."""
+        return await self._driver.fetch_one(_SQL["deleted_since"], context_id, list(slots), since_ms) is not None
+
+    async def recover(self, context_id: str, page_id: str, tag_generation: int, tag: bytes) -> None:
+        """Put a deleted page back at this path tag. Raises ConflictError for a taken tag, NotFoundError."""
+        await self._claim(context_id, tag_generation, tag, page_id)
+        row = one(_page, await self._driver.fetch_one(_SQL["take_deleted"], context_id, page_id))
+        if row is None:
+            await self._driver.execute(_SQL["release_tag"], context_id, tag_generation, tag)
+            raise NotFoundError("there is no such deleted page")
+        await self._insert(row)
+
+    async def purge_deleted(self, context_id: str, now_ms: int) -> int:
+        """Delete for good what was deleted and is past its time; the number of pages (ERA-07)."""
+        return await self._driver.execute(_SQL["purge_deleted"], context_id, now_ms)
 
     async def _claim(self, context_id: str, generation: int, tag: bytes, page_id: str) -> None:
         if not await self._driver.execute(_SQL["claim_tag"], context_id, generation, tag, page_id):

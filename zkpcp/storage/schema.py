@@ -146,6 +146,22 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
                 "sealed": "sealed: the page itself; its padded length is readable",
             }
         ),
+        "deleted_pages": _table(
+            {
+                "page_id": _PAGE,
+                "slot": _SLOT,
+                "generation": _GENERATION,
+                "version": "counts the page's changes",
+                "review_state": "approved, proposed or rejected",
+                "updated_ms": "when it was last written (ms since 1970)",
+                "expires_ms": _EXPIRES,
+                "head": "sealed: title, path, tags and what else a listing shows; its padded length is readable",
+                "terms": "sealed: the search terms; its padded length is readable",
+                "sealed": "sealed: the page itself; its padded length is readable",
+                "deleted_ms": "when it was deleted (ms since 1970)",
+                "purge_ms": "until when its owner can recover it (ms since 1970)",
+            }
+        ),
         "path_tags": _table(
             {
                 "generation": "the generation of the key that made the tag",

@@ -31,8 +31,8 @@ _PAGE: Final[Mapping[str, str]] = MappingProxyType(
         "X-Frame-Options": "DENY",
         "Cache-Control": "no-store",
         "X-Content-Type-Options": "nosniff",
-        # No Cross-Origin-Opener-Policy: an app that asks for access in a pop-up waits on window.opener, which that header
-        # would cut for good, also on the app's own page afterwards. Framing is refused; an opener can read nothing here.
+        # No Cross-Origin-Opener-Policy: an app that asks for access in a pop-up waits on window.opener, which that
+        # header would cut for good, also on the app's own page afterwards. Framing is refused; an opener reads nothing.
         "Cross-Origin-Resource-Policy": "same-origin",
     }
 )

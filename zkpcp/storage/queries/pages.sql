@@ -101,3 +101,55 @@ returning page_id
 delete from inbox
 where context_id = $1 and expires_ms <= $2
 returning page_id
+
+-- name: take_page
+-- A page on its way to the deleted ones; nothing when another writer was first.
+delete from pages
+where context_id = $1 and page_id = $2 and version = $3
+returning context_id, page_id, slot, generation, version, review_state, updated_ms, expires_ms, sealed, head, terms
+
+-- name: set_aside
+-- A deleted page, as it was: its owner can still have it back.
+insert into deleted_pages
+    (context_id, page_id, slot, generation, version, review_state, updated_ms, expires_ms, sealed, head, terms,
+     deleted_ms, purge_ms)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+
+-- name: deleted
+-- What can still be recovered, the last deleted first.
+select page_id, slot, generation, version, review_state, updated_ms, expires_ms, head, deleted_ms, purge_ms
+from deleted_pages
+where context_id = $1 and slot = any($2) and purge_ms > $3
+order by deleted_ms desc, page_id
+limit $4
+
+-- name: deleted_page
+-- One of them to recover; nobody else touches it until this transaction ends.
+select context_id, page_id, slot, generation, version, review_state, updated_ms, expires_ms, sealed, head, terms
+from deleted_pages
+where context_id = $1 and page_id = $2 and slot = any($3) and purge_ms > $4
+for update
+
+-- name: deleted_since
+-- Whether a search as of an earlier time can lack a page.
+select page_id
+from deleted_pages
+where context_id = $1 and slot = any($2) and deleted_ms > $3
+limit 1
+
+-- name: take_deleted
+-- A deleted page on its way back; of many who try, one gets it.
+delete from deleted_pages
+where context_id = $1 and page_id = $2
+returning context_id, page_id, slot, generation, version, review_state, updated_ms, expires_ms, sealed, head, terms
+
+-- name: release_tag
+-- Gives one path back that was claimed in vain.
+delete from path_tags
+where context_id = $1 and generation = $2 and tag = $3
+
+-- name: purge_deleted
+-- erases: deleted pages whose time to be recovered is over
+-- Their paths were free from the moment they were deleted.
+delete from deleted_pages
+where context_id = $1 and purge_ms <= $2

@@ -179,10 +179,8 @@ def _grants() -> None:
     op.create_index("tokens_by_grant", "tokens", ["context_id", "grant_id"])
 
 
-def _pages() -> None:
-    _create(
-        "pages",
-        ("page_id",),
+def _page_columns() -> tuple[_Column, ...]:
+    return (
         _text("page_id"),
         _text("slot"),
         _number("generation"),
@@ -195,7 +193,15 @@ def _pages() -> None:
         _bytes("terms"),
         _bytes("sealed"),
     )
+
+
+def _pages() -> None:
+    _create("pages", ("page_id",), *_page_columns())
     _expiry_index("pages")
+    # A table of their own: no query over pages can return a deleted one by forgetting a condition (ERA-07).
+    _create("deleted_pages", ("page_id",), *_page_columns(), _number("deleted_ms"), _number("purge_ms"))
+    op.create_index("deleted_pages_by_time", "deleted_pages", ["context_id", "deleted_ms", "page_id"])
+    op.create_index("deleted_pages_by_end", "deleted_pages", ["context_id", "purge_ms"])
     _create(
         "path_tags",
         ("generation", "tag"),
@@ -221,7 +227,8 @@ def _pages() -> None:
     _expiry_index("inbox")
     if op.get_context().dialect.name == "postgresql":
         # Ciphertext does not shrink: spare every write the attempt.
-        for table, columns in (("pages", ("head", "terms", "sealed")), ("inbox", ("sealed",))):
+        parts = ("head", "terms", "sealed")
+        for table, columns in (("pages", parts), ("deleted_pages", parts), ("inbox", ("sealed",))):
             for column in columns:
                 op.execute(f"alter table {table} alter column {column} set storage external")
 
