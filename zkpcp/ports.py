@@ -1,4 +1,4 @@
-"""What the use cases need from outside, as protocols: time, randomness, storage.
+"""What the use cases need from outside, as protocols: time, randomness, clients' documents, storage.
 
 Storage hands out rows of ``core.stored``. Every method takes ``context_id`` first and touches no other context
 (SEC-09). A ``Transaction`` is atomic: leaving its block normally commits, leaving it by an exception rolls back.
@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
+from zkpcp.core.client_documents import ClientUrl, Fetched
 from zkpcp.core.stored import (
     AccessView,
     AuditHead,
@@ -49,6 +50,14 @@ class Entropy(Protocol):
 
     def bytes(self, size: int) -> bytes:
         """``size`` fresh random bytes."""
+        ...
+
+
+class ClientDocumentFetcher(Protocol):
+    """The way to clients' metadata documents (AUTH-19)."""
+
+    async def fetch(self, url: ClientUrl) -> Fetched:
+        """One document's bytes, from a public address only. Raises ClientDocumentError, whatever goes wrong."""
         ...
 
 

@@ -367,9 +367,7 @@ class _Pages:
         return [row for row in self._visible(context_id, slots, now_ms) if row.page_id in page_ids]
 
     async def heads(self, context_id: str, slots: Collection[str], now_ms: int) -> Sequence[HeadRow]:
-        return [
-            _head(row) for row in self._visible(context_id, slots, now_ms) if row.review_state == "approved"
-        ]
+        return [_head(row) for row in self._visible(context_id, slots, now_ms) if row.review_state == "approved"]
 
     async def terms(self, context_id: str, slots: Collection[str], now_ms: int) -> Sequence[TermsRow]:
         return [
@@ -487,9 +485,10 @@ class _Pages:
         pages[row.context_id, row.page_id] = row
 
     def _free(self, context_id: str, page_ids: set[str]) -> None:
-        tags = self._session.change().tags
-        for key in [key for key, page_id in tags.items() if key[0] == context_id and page_id in page_ids]:
-            del tags[key]
+        tables = self._session.change()
+        gone = {page_id for page_id in page_ids if (context_id, page_id) not in tables.pages}
+        for key in [key for key, page_id in tables.tags.items() if key[0] == context_id and page_id in gone]:
+            del tables.tags[key]
 
 
 class _Profiles:

@@ -17,7 +17,7 @@ from zkpcp.core.audit import Action
 from zkpcp.core.grants import ACCESS_LIFETIME_S, CODE_LIFETIME_S, GRANT_IDLE_LIFETIME_S
 from zkpcp.core.schemas import JsonObject
 from zkpcp.core.stored import AccessView, RosterRow, TokenRow
-from zkpcp.errors import InvalidInputError, InvalidTokenError, NotFoundError, TamperedError
+from zkpcp.errors import ConflictError, InvalidInputError, InvalidTokenError, NotFoundError, TamperedError
 from zkpcp.testing import MemoryStore
 from zkpcp.usecases.access import Caller, acting, authenticate
 from zkpcp.usecases.grants import create_grant, end_idle_grants, list_grants, revoke_grant
@@ -329,6 +329,31 @@ async def test_the_owner_ends_a_grant_and_all_that_opens_it_is_gone() -> None:
     assert all(row.wrapped is None for row in tables.tokens.values())
     assert await opens(server, text(tokens, "access_token")) is None
     assert (await server.actions())[-1] == Action.GRANT_REVOKED
+
+
+async def test_a_principal_sees_and_ends_their_own_grants_only() -> None:
+    server = await oauth_server()
+    tokens = await server.tokens(await server.client_id())
+
+    async with owner(server) as session:
+        [grant] = await list_grants(server.services, session)
+        somebody = replace(session, principal="human:somebody")
+        assert await list_grants(server.services, somebody) == []
+        with pytest.raises(NotFoundError):
+            await revoke_grant(server.services, somebody, grant.grant_id)
+
+    assert await opens(server, text(tokens, "access_token"))
+
+
+async def test_a_grant_is_not_sealed_from_an_older_state_than_the_database_has() -> None:
+    server = await oauth_server()
+
+    async with owner(server) as session:
+        await next_roster(server)
+        with pytest.raises(ConflictError):
+            await create_grant(server.services, session, client_name="script", scopes="memory:read")
+
+    assert await server.grants() == []
 
 
 @pytest.mark.requirement("AUTH-45")

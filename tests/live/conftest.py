@@ -1,4 +1,7 @@
-"""Servers for the live tests: one per test on either engine, stopped whatever happens."""
+"""Servers for the live tests: one on each engine that tests share, and others that a test may kill.
+
+A test that uses a shared server sets up a context of its own there, so that it sees nothing of the others.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.postgres import Postgres
 from tests.support.server import RunningServer
 
 ServerMaker = Callable[..., RunningServer]
@@ -34,9 +38,30 @@ def engine_url(request: pytest.FixtureRequest) -> str:
     return "" if request.param == "sqlite" else str(request.getfixturevalue("postgres_dsn"))
 
 
-@pytest.fixture
-def server(make_server: ServerMaker, engine_url: str) -> RunningServer:
-    """A running server."""
-    running = make_server(engine_url)
-    running.start()
+@pytest.fixture(scope="session")
+def sqlite_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """The shared server over SQLite."""
+    yield from _shared(tmp_path_factory.mktemp("sqlite-server"), "")
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres) -> Iterator[RunningServer]:
+    """The shared server over PostgreSQL."""
+    yield from _shared(tmp_path_factory.mktemp("postgres-server"), postgres.fresh_database())
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def server(request: pytest.FixtureRequest) -> RunningServer:
+    """Each of the shared servers in turn."""
+    running: RunningServer = request.getfixturevalue(f"{request.param}_server")
     return running
+
+
+def _shared(folder: Path, database_url: str) -> Iterator[RunningServer]:
+    running = RunningServer(folder, database_url)
+    running.start()
+    try:
+        yield running
+        running.stop()
+    finally:
+        running.kill()

@@ -7,6 +7,7 @@ tested where a test says so.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Final
 
 from tests.support.server import RunningServer
@@ -22,6 +23,8 @@ EVERYTHING: Final = (
     "profile.core:read profile.core:write memory:read memory:write memory.sensitive:read memory.sensitive:write "
     "audit:read offline_access"
 )
+
+_NUMBERS: Final = count(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +47,15 @@ class Connection:
 
 async def connected(
     server: RunningServer,
-    handle: str = "me",
+    handle: str = "",
     *,
     name: str | None = "Ada Example",
     passphrase: str = PASSPHRASE,
     client_name: str = "a script",
     scopes: str = EVERYTHING,
 ) -> Connection:
-    """Set a context up and connect a program to it."""
+    """Set a context up, with a handle that no other has unless one is given, and connect a program to it."""
+    handle = handle or f"me{next(_NUMBERS)}"
     async with running_services(server.settings(), argon2=CHEAPEST) as services:
         founded = await found_context(services, handle=handle, kind="personal", passphrase=passphrase, name=name)
         token = await sign_in(services, founded.context, passphrase=passphrase)

@@ -104,16 +104,13 @@ async def do_job(connection: Connection, mode: str) -> list[object]:
 
 @pytest.mark.requirement("AUTH-01", "AUTH-02", "AUTH-03", "TOOL-03", "TOOL-06", "TOOL-08")
 async def test_the_same_calls_give_the_same_answers_in_both_eras_and_on_both_engines(
-    make_server: ServerMaker, postgres_dsn: str
+    sqlite_server: RunningServer, postgres_server: RunningServer
 ) -> None:
     answers: dict[tuple[str, str], list[object]] = {}
-    for engine, url in (("sqlite", ""), ("postgres", postgres_dsn)):
-        server = make_server(url)
-        server.start()
-        for number, mode in enumerate(MODES):
-            connection = await connected(server, f"me{number}")
+    for engine, server in (("sqlite", sqlite_server), ("postgres", postgres_server)):
+        for mode in MODES:
+            connection = await connected(server)
             answers[engine, mode] = [normal(step) for step in await do_job(connection, mode)]
-        server.stop()
 
     first = answers["sqlite", "auto"]
     assert [step[1] for step in first[1:] if isinstance(step, list)].count(True) == 6

@@ -127,9 +127,7 @@ class SqlPages:
 
     async def deleted_page(self, context_id: str, page_id: str, slots: Collection[str], now_ms: int) -> PageRow | None:
         """One of them as it was, locked until this transaction ends."""
-        return one(
-            _page, await self._driver.fetch_one(_SQL["deleted_page"], context_id, page_id, list(slots), now_ms)
-        )
+        return one(_page, await self._driver.fetch_one(_SQL["deleted_page"], context_id, page_id, list(slots), now_ms))
 
     async def deleted_since(self, context_id: str, slots: Collection[str], since_ms: int) -> bool:
         """Whether a page in ``slots`` was deleted after ``since_ms``, as far as what is kept can tell."""

@@ -22,7 +22,7 @@ from zkpcp.vault.cursors import open_cursor, seal_cursor
 
 READ = "memory_read"
 LIST = "memory_list"
-_NOT_THERE = "there is no such page, or it is not open to this connection"
+NOT_THERE = "there is no such page, or it is not open to this connection"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -72,19 +72,15 @@ class Listed:
 async def read_page(services: Services, acting: Acting, *, path: str | None = None, page_id: str | None = None) -> Page:
     """The page with this path or this id. Raises NotFoundError, also for a page the caller may not see (TOOL-10)."""
     async with calling(services, acting, READ, "memory") as call:
-        _check_one_of(path, page_id)
+        check_one_of(path, page_id)
         _check_scope(acting)
         await admit_waiting(call)
         async with services.store.read() as tx:
-            row = await _find(tx, call, path, page_id)
+            row = await find_page(tx, call, path, page_id)
         if row is None:
-            raise NotFoundError(_NOT_THERE)
+            raise NotFoundError(NOT_THERE)
         call.decrypted = True
-        page = records.open_page(acting.keys, row)
-        if page_id is not None and page.id != page_id:
-            raise TamperedError("the store answers with another page than the one asked for")
-        if path is not None:
-            records.check_path(page, parse_path(path))
+        page = open_found(acting, row, path, page_id)
         call.object_ids.add(page.id)
         call.categories = {category_of(row.slot)}
         async with services.store.write() as tx:
@@ -135,14 +131,27 @@ def head_as_json(head: Head) -> dict[str, JsonValue]:
     return entry | {name: value for name, value in optional.items() if value is not None}
 
 
-async def _find(tx: Transaction, call: Call, path: str | None, page_id: str | None) -> PageRow | None:
+async def find_page(
+    tx: Transaction, call: Call, path: str | None, page_id: str | None, *, lock: bool = False
+) -> PageRow | None:
+    """The row at this path or with this id, if the caller may see it."""
     acting, now_ms = call.acting, call.services.clock.now_ms()
     if path is not None:
         generation, tag = records.path_tag(acting.keys, parse_path(path, "/path"))
         page_id = await tx.pages.by_tag(acting.context_id, generation, tag)
     if page_id is None:
         return None
-    return await tx.pages.page(acting.context_id, page_id, acting.readable_slots(), now_ms)
+    return await tx.pages.page(acting.context_id, page_id, acting.readable_slots(), now_ms, lock=lock)
+
+
+def open_found(acting: Acting, row: PageRow, path: str | None, page_id: str | None) -> Page:
+    """The page in a row that ``find_page`` found. Raises TamperedError when it is not the page that was asked for."""
+    page = records.open_page(acting.keys, row)
+    if page_id is not None and page.id != page_id:
+        raise TamperedError("the store answers with another page than the one asked for")
+    if path is not None:
+        records.check_path(page, parse_path(path))
+    return page
 
 
 async def _heads(services: Services, call: Call) -> list[Head]:
@@ -165,7 +174,8 @@ def _by_path(head: Head) -> str:
     return head.path.folded
 
 
-def _check_one_of(path: str | None, page_id: str | None) -> None:
+def check_one_of(path: str | None, page_id: str | None) -> None:
+    """Raise InvalidInputError unless exactly one of them is given (TOOL-12)."""
     if (path is None) == (page_id is None):
         rule = "give exactly one of path and id"
         raise InvalidInputError(rule, [Violation("/path", rule), Violation("/id", rule)])

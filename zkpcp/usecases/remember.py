@@ -17,11 +17,12 @@ from zkpcp.ports import Transaction
 from zkpcp.usecases.access import Acting
 from zkpcp.usecases.audit_log import record
 from zkpcp.usecases.call import Call, calling
+from zkpcp.usecases.inbox import admit_waiting
 from zkpcp.usecases.services import Services
 from zkpcp.vault import records
 
 ACTION = "memory_write"
-_CHANGED = "the page changed meanwhile: read it again and repeat the change on what you find"
+CHANGED = "the page changed meanwhile: read it again and repeat the change on what you find"
 _OCCUPIED = "a page that this connection cannot change is at this path; choose another path"
 
 
@@ -54,7 +55,9 @@ async def write_page(
             raise ForbiddenError("writing pages needs another scope", ("memory:write",))
         draft = page_format.draft(path, body, frontmatter, services.page_limits)
         _check_draft(draft, now_ms=services.clock.now_ms())
-        expected_ms = _expected(expected_updated)
+        expected_ms = parse_expected(expected_updated)
+        # What this caller may read is no occupied path to it, also while it waits in quarantine.
+        await admit_waiting(call)
         async with services.store.write() as tx:
             stored = await _stored(tx, call, draft)
             if stored is None:
@@ -134,7 +137,7 @@ async def _replace(tx: Transaction, call: Call, draft: Draft, row: PageRow, expe
     stored = records.open_page(acting.keys, row)
     records.check_path(stored, draft.path)
     if expected_ms is not None and expected_ms != stored.updated_ms:
-        raise ConflictError(_CHANGED)
+        raise ConflictError(CHANGED)
     if page_format.needs_sensitive_write(stored, draft) and "memory.sensitive:write" not in acting.scopes:
         raise ForbiddenError(
             "changing a sensitive page, or whether a page is sensitive, needs another scope",
@@ -156,7 +159,8 @@ def _check_draft(draft: Draft, *, now_ms: int) -> None:
         raise InvalidInputError("the page would be gone at once", [Violation("/frontmatter/expires", "must lie ahead")])
 
 
-def _expected(text: str | None) -> int | None:
+def parse_expected(text: str | None) -> int | None:
+    """The instant in ``expected_updated``. Raises InvalidInputError."""
     if text is None:
         return None
     try:

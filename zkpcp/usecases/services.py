@@ -13,6 +13,9 @@ from zkpcp.vault.secrets import Argon2Profile
 PASSPHRASE_CHECKS_AT_ONCE = 2
 """Argon2id takes 64 MiB for each check: this bounds the memory an attacker can make the server use."""
 
+DELETED_RETENTION_S = 30 * 24 * 3600
+"""How long the owner can recover a deleted page (§8.10)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Services:
@@ -30,6 +33,7 @@ class Services:
     page_limits: Limits = field(default_factory=Limits)
     max_pages: int = 200_000
     refresh_reuse_grace_s: int = 0
+    deleted_retention_s: int = DELETED_RETENTION_S
     passphrase_gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PASSPHRASE_CHECKS_AT_ONCE))
 
     def new_id(self, prefix: str) -> str:

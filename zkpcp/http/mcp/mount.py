@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from zkpcp import __version__
 from zkpcp.core.audit import Channel
@@ -47,7 +48,9 @@ def mcp_endpoint(
         server_name=SERVER_NAME,
         server_title=SERVER_TITLE,
         server_version=__version__,
-        allowed_origins=allowed_origins | {site.origin},
+        allowed_origins=allowed_origins | site.origins,
+        # A browser page under a name that was re-bound to this address sends that name as its Host (SEC-06).
+        allowed_hosts=frozenset(urlsplit(origin).netloc for origin in site.origins),
         lenient_era=lenient_era,
     )
     return McpEndpoint(

@@ -84,9 +84,13 @@ delete from inbox
 where context_id = $1 and page_id = $2
 
 -- name: free_tags
--- Gives back the paths of pages and items that are gone.
+-- Gives back the paths of pages and items that are gone; a page that is there keeps its own, so that throwing away an
+-- item which bears a page's id takes nothing from the page.
 delete from path_tags
 where context_id = $1 and page_id = any($2)
+  and not exists (
+    select 1 from pages where pages.context_id = path_tags.context_id and pages.page_id = path_tags.page_id
+  )
 
 -- name: delete_expired_pages
 -- erases: pages past their end
