@@ -36,7 +36,7 @@ class CountedArgon2:
 
 @pytest.fixture
 def argon2(monkeypatch: pytest.MonkeyPatch) -> CountedArgon2:
-    counted = CountedArgon2(passphrases.argon2)
+    counted = CountedArgon2(passphrases.argon2)  # type: ignore[attr-defined]  # cffi, imported there
     monkeypatch.setattr(passphrases, "argon2", counted)
     return counted
 
@@ -145,7 +145,7 @@ async def test_the_wrap_of_another_context_opens_nothing_here_though_the_passphr
 ) -> None:
     other = await World.founded(world.store, handle="bea", argon2=SETTINGS)
     for kind in ("passphrase", "recovery"):
-        row = world.tables().wraps[other.context_id, "human:owner", kind]  # type: ignore[index]  # a literal kind
+        row = world.tables().wraps[other.context_id, "human:owner", kind]
         foreign = replace(row, context_id=world.context_id, kind="passphrase")
         key = (world.context_id, "human:owner", "passphrase")
         world.tamper(lambda tables, key=key, foreign=foreign: tables.wraps.update({key: foreign}))  # type: ignore[misc]  # bound at once
