@@ -26,9 +26,10 @@ from bench.scene import FULL, QUICK, SMOKE, Scene, Size
 
 QUESTIONS: Final = {
     "http": "How many calls a second, and how long does one take, beside an echo?",
-    "cpu": "How much processor time does a call take?",
     "footprint": "How much memory, time to start and disk does it take?",
     "hot-path": "Where does the time of a call go?",
+    # Last, since it adds pages.
+    "cpu": "How much processor time does a call take?",
 }
 _DEFAULT_OUTPUT: Final = Path(__file__).resolve().parent.parent / "build" / "bench.json"
 
@@ -145,7 +146,7 @@ def _scene(folder: Path, size: Size, progress: Progress, *, postgres: bool) -> I
         def database_bytes(url: str) -> int:
             name = url.rpartition("/")[2]
             server.execute("checkpoint")
-            return int(server.execute(f"select pg_database_size('{name}')"))  # noqa: S608 - a name of our own
+            return int(server.execute(f"select pg_database_size('{name}')"))
 
         yield Scene("PostgreSQL", folder, size, progress, server.fresh_database, database_bytes)
 

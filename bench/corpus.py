@@ -45,6 +45,7 @@ _LANGUAGES: Final = {
         "ca sa ri to man pue lla ver de ción mar ti nez flo res ga mon te na ra do lu ces pie dra",
     ),
     "ru": _Language(
+        # ruff: noqa: RUF001 - Russian is written in Cyrillic
         "и в не на что с как это по но из для она он они так все уже при если когда",
         "го ро ду ма ле сны вер ста пол ка зи мы де ре во рас ска зна ни хо ло под бе рег сне",
     ),

@@ -15,7 +15,7 @@ from typing import Final
 from bench.echo import serving_echo
 from bench.live import serving
 from bench.load import Kind, make_calls
-from bench.scene import Scene, calls_of
+from bench.scene import Scene, calls_of, plan_for
 
 # New pages last: they change what the others are measured on.
 KINDS: Final[tuple[Kind, ...]] = ("echo", "read", "write", "search", "create")
@@ -33,15 +33,12 @@ class Figure:
 
 def measure(scene: Scene) -> list[Figure]:
     """Fill a context and measure."""
-    deployment = scene.deployment("cpu")
     pages = scene.size.cpu_pages
-    scene.fill(deployment, pages)
+    deployment = scene.filled(pages).deployment
     spent: dict[tuple[Kind, bool], list[float]] = {}
     next_page = pages
     with ExitStack() as stack:
-        done = stack.enter_context(
-            scene.task(f"{scene.engine}: processor time", 2 * len(KINDS) * scene.size.rounds)
-        )
+        done = stack.enter_context(scene.task(f"{scene.engine}: processor time", 2 * len(KINDS) * scene.size.rounds))
         servers = {
             (kind, wiping): stack.enter_context(start(deployment, wipe_on_free=wiping))
             for wiping in (True, False)
@@ -55,9 +52,9 @@ def measure(scene: Scene) -> list[Figure]:
                     first = next_page if kind == "create" else number * 10_000 + wiping * 1_000
                     next_page += calls if kind == "create" else 0
                     if number == 0:
-                        make_calls(scene.plan(deployment, server, "echo" if kind == "echo" else "read", 10, pages))
+                        make_calls(plan_for(deployment, server, "echo" if kind == "echo" else "read", 10, pages))
                     before = server.cpu_s()
-                    make_calls(scene.plan(deployment, server, kind, calls, pages, first=first))
+                    make_calls(plan_for(deployment, server, kind, calls, pages, first=first))
                     spent.setdefault((kind, wiping), []).append((server.cpu_s() - before) / calls * 1_000)
                     done(1)
     return [Figure(kind, wiping, median(spent[kind, wiping])) for kind in KINDS for wiping in (True, False)]

@@ -22,7 +22,7 @@ from zkpcp.bootstrap import KEEP_ALIVE_S, configure_logs
 from zkpcp.cli.process import WIPING
 from zkpcp.core.schemas import JsonObject
 from zkpcp.http.mcp.endpoint import McpEndpoint, McpSettings
-from zkpcp.http.mcp.gate import GateFacts, RequestPlace
+from zkpcp.http.mcp.gate import GateFacts, Locked, RequestPlace
 from zkpcp.http.mcp.tools.definition import Annotations, Catalog, ToolDefinition, ToolResult
 
 _TEXT: Final[JsonObject] = {
@@ -68,7 +68,8 @@ async def _resolve(place: RequestPlace) -> GateFacts | None:
     )
 
 
-async def _admit(_gate: GateFacts, _token: str) -> _Anybody:
+async def _admit(gate: GateFacts, token: str) -> _Anybody | Locked:
+    del gate, token
     return _Anybody()
 
 
@@ -85,7 +86,7 @@ def application() -> FastAPI:
 def serving_echo(deployment: Deployment, *, wipe_on_free: bool) -> Iterator[Server]:
     """The echo server in a process of its own, under the same allocators."""
     port = free_port()
-    environment = deployment.environment() | (WIPING if wipe_on_free else {})
+    environment = deployment.environment() | dict(WIPING if wipe_on_free else {})
     with running([sys.executable, "-m", "bench.echo", str(port)], environment, port, "/") as server:
         yield server
 

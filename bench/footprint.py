@@ -1,4 +1,4 @@
-"""What a server takes up: memory at rest after a sign-in, time from start to first answer, bytes on disk for a byte kept.
+"""What a server takes up: memory at rest, time from start to first answer, bytes on disk for a byte kept.
 
 Memory: the resident size a moment after the owner has signed in (Argon2 with 64 MiB) and looked at the home page, and
 again after a few hundred calls. Start: from the command to the first answered request on a database that exists; with
@@ -21,7 +21,7 @@ from urllib.parse import urlencode
 from bench import corpus
 from bench.live import HANDLE, PASSPHRASE, Deployment, Server, serving
 from bench.load import make_calls
-from bench.scene import Scene, calls_of
+from bench.scene import Scene, calls_of, plan_for
 
 REST_S: Final = 1.0
 _MB: Final = 1_000_000
@@ -42,13 +42,11 @@ class Figure:
 
 def measure(scene: Scene) -> list[Figure]:
     """Start servers, sign in, and look."""
-    deployment = scene.deployment("footprint")
-    pages = scene.size.http_pages
-    scene.fill(deployment, pages)
-    payload = sum(corpus.page(number).payload_bytes for number in range(pages))
-    ratio = scene.stored_bytes(deployment) / payload
+    filled = scene.filled(scene.size.http_pages)
+    payload = sum(corpus.page(number).payload_bytes for number in range(filled.pages))
+    ratio = filled.stored_bytes / payload
     with scene.task(f"{scene.engine}: starts", 2 * scene.size.starts) as done:
-        return [_figure(scene, deployment, ratio, done, wipe_on_free=wiping) for wiping in (True, False)]
+        return [_figure(scene, filled.deployment, ratio, done, wipe_on_free=wiping) for wiping in (True, False)]
 
 
 def _figure(
@@ -67,7 +65,7 @@ def _figure(
         at_rest = server.rss_bytes()
         for kind in ("read", "write", "search"):
             calls = calls_of(scene.size, kind)
-            make_calls(scene.plan(deployment, server, kind, calls, scene.size.http_pages, connections=8))
+            make_calls(plan_for(deployment, server, kind, calls, scene.size.http_pages, connections=8))
         time.sleep(REST_S)
         worked = server.rss_bytes()
         done(1)

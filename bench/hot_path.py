@@ -20,7 +20,7 @@ from typing import Final
 
 from bench.live import Deployment, free_port, running
 from bench.load import Kind, make_calls
-from bench.scene import Scene
+from bench.scene import Scene, calls_of, plan_for
 from zkpcp.bootstrap import serve
 from zkpcp.cli.process import WIPING
 from zkpcp.config import load_settings
@@ -57,9 +57,7 @@ _WAITING: Final = "/selectors.py"
 
 def measure(scene: Scene) -> dict[str, dict[str, float]]:
     """The share of each part in percent, by kind of call."""
-    deployment = scene.deployment("hot-path")
-    pages = scene.size.http_pages
-    scene.fill(deployment, pages)
+    deployment = scene.filled(scene.size.http_pages).deployment
     with scene.task(f"{scene.engine}: sampling", len(KINDS)) as done:
         shares: dict[str, dict[str, float]] = {}
         for kind in KINDS:
@@ -71,11 +69,11 @@ def measure(scene: Scene) -> dict[str, dict[str, float]]:
 def _sampled(scene: Scene, deployment: Deployment, kind: Kind) -> dict[str, int]:
     port = free_port()
     result = deployment.folder / f"{kind}.json"
-    environment = deployment.environment(port=port) | WIPING
+    environment = deployment.environment(port=port) | dict(WIPING)
     command = [sys.executable, "-m", "bench.hot_path", str(result)]
     with running(command, environment, port, "/healthz") as server:
-        calls = scene.size.rounds * (scene.size.searches if kind == "search" else scene.size.calls)
-        make_calls(scene.plan(deployment, server, kind, calls, scene.size.http_pages))
+        calls = scene.size.rounds * calls_of(scene.size, kind)
+        make_calls(plan_for(deployment, server, kind, calls, scene.size.http_pages))
     samples: dict[str, int] = json.loads(result.read_text(encoding="utf-8"))
     return samples
 

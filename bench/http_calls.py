@@ -1,4 +1,6 @@
-"""How many calls a second, and how long one takes, over HTTP at 1,000 pages, beside an echo through the same dispatcher.
+"""How many calls a second, and how long one takes, over HTTP at 1,000 pages, beside an echo.
+
+The echo goes through the same dispatcher, framework and server (``echo.py``).
 
 Absolute figures belong to a machine and its load. The ratios compare neighbouring measurements of one run: each round
 measures the echo and then the memory calls, and the ratio is the median over the rounds. Wipe-on-free is on, as it is
@@ -15,7 +17,7 @@ from typing import Final
 from bench.echo import serving_echo
 from bench.live import Server, serving
 from bench.load import Kind, Seen, make_calls
-from bench.scene import Scene, calls_of, quantile
+from bench.scene import Scene, calls_of, plan_for, quantile
 
 KINDS: Final[tuple[Kind, ...]] = ("echo", "read", "write", "search")
 CONNECTIONS: Final = (1, 8)
@@ -36,8 +38,7 @@ class Figure:
 def measure(scene: Scene) -> list[Figure]:
     """Fill a context and measure."""
     pages = scene.size.http_pages
-    deployment = scene.deployment("http")
-    scene.fill(deployment, pages)
+    deployment = scene.filled(pages).deployment
     seen: dict[tuple[Kind, int], list[Seen]] = {}
     with ExitStack() as stack:
         server = stack.enter_context(serving(deployment, wipe_on_free=True))
@@ -51,7 +52,7 @@ def measure(scene: Scene) -> list[Figure]:
                     calls = calls_of(scene.size, kind) if number >= 0 else 10
                     first = (number + 1) * 1_000 + connections * 100_000
                     result = make_calls(
-                        scene.plan(deployment, target, kind, calls, pages, first=first, connections=connections)
+                        plan_for(deployment, target, kind, calls, pages, first=first, connections=connections)
                     )
                     if number >= 0:
                         seen.setdefault((kind, connections), []).append(result)

@@ -62,7 +62,11 @@ class Seen:
 def make_calls(plan: Plan) -> Seen:
     """Carry out a plan in another process."""
     done = subprocess.run(
-        [sys.executable, "-m", "bench.load"], input=json.dumps(asdict(plan)), stdout=subprocess.PIPE, text=True, check=True
+        [sys.executable, "-m", "bench.load"],
+        input=json.dumps(asdict(plan)),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
     )
     seen = json.loads(done.stdout)
     return Seen(seen["elapsed_s"], tuple(seen["latencies_s"]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -34,9 +34,21 @@ SMOKE: Final = Size(http_pages=8, cpu_pages=8, calls=4, searches=2, rounds=1, st
 
 
 @dataclass(frozen=True, slots=True)
+class Filled:
+    """A context with the first ``pages`` pages of the corpus; ``stored_bytes`` is its database when just written."""
+
+    deployment: Deployment
+    pages: int
+    stored_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Scene:
-    """An engine to measure on. ``new_database`` gives the URL of an empty database, empty for SQLite;
-    ``database_bytes`` says how much of the disk a database takes, tables and indexes."""
+    """An engine to measure on, and the contexts already filled there.
+
+    ``new_database`` gives the URL of an empty database, empty for SQLite; ``database_bytes`` says how much of the disk
+    a database takes, indexes included.
+    """
 
     engine: str
     folder: Path
@@ -44,14 +56,19 @@ class Scene:
     progress: Progress
     new_database: Callable[[], str]
     database_bytes: Callable[[str], int]
+    _filled: dict[int, Filled] = field(default_factory=dict)
 
-    def deployment(self, name: str) -> Deployment:
-        """A new context with a connected app."""
-        folder = self.folder / f"{self.engine}-{name}"
-        folder.mkdir()
-        return found(folder, self.new_database())
+    def filled(self, pages: int) -> Filled:
+        """A context with so many pages; questions that ask for the same number share it."""
+        if pages not in self._filled:
+            folder = self.folder / str(pages)
+            folder.mkdir()
+            deployment = found(folder, self.new_database())
+            self._fill(deployment, pages)
+            self._filled[pages] = Filled(deployment, pages, self._stored_bytes(deployment))
+        return self._filled[pages]
 
-    def fill(self, deployment: Deployment, pages: int) -> None:
+    def _fill(self, deployment: Deployment, pages: int) -> None:
         """Write the first pages, through the front door; fast allocators, since this is not measured."""
         with (
             self.task(f"{self.engine}: writing {pages} pages", pages) as done,
@@ -59,37 +76,14 @@ class Scene:
         ):
             for first in range(0, pages, FILL_STEP):
                 count = min(FILL_STEP, pages - first)
-                make_calls(self.plan(deployment, server, "create", count, pages, first=first, connections=8))
+                make_calls(plan_for(deployment, server, "create", count, pages, first=first, connections=8))
                 done(count)
 
-    def stored_bytes(self, deployment: Deployment) -> int:
+    def _stored_bytes(self, deployment: Deployment) -> int:
         """The size of a deployment's database; no server may be running, so that SQLite's log is empty."""
         if deployment.database_url:
             return self.database_bytes(deployment.database_url)
         return sum(file.stat().st_size for file in (deployment.folder / "data").iterdir())
-
-    def plan(
-        self,
-        deployment: Deployment,
-        server: Server,
-        kind: Kind,
-        calls: int,
-        pages: int,
-        *,
-        first: int = 0,
-        connections: int = 1,
-    ) -> Plan:
-        """Calls to one server."""
-        return Plan(
-            port=server.port,
-            path=deployment.mcp_path,
-            kind=kind,
-            calls=calls,
-            connections=connections,
-            pages=pages,
-            first=first,
-            token=deployment.token,
-        )
 
     @contextmanager
     def task(self, name: str, total: int) -> Iterator[Callable[[int], None]]:
@@ -99,6 +93,29 @@ class Scene:
             yield lambda steps: self.progress.advance(task, steps)
         finally:
             self.progress.update(task, visible=False)
+
+
+def plan_for(
+    deployment: Deployment,
+    server: Server,
+    kind: Kind,
+    calls: int,
+    pages: int,
+    *,
+    first: int = 0,
+    connections: int = 1,
+) -> Plan:
+    """Calls of a deployment's app to one server."""
+    return Plan(
+        port=server.port,
+        path=deployment.mcp_path,
+        kind=kind,
+        calls=calls,
+        connections=connections,
+        pages=pages,
+        first=first,
+        token=deployment.token,
+    )
 
 
 def calls_of(size: Size, kind: Kind) -> int:

@@ -102,7 +102,7 @@ async def serve(settings: Settings, *, set_up_code: str | None = None, argon2: A
             server_header=False,
             timeout_keep_alive=KEEP_ALIVE_S,
         )
-        sweeping = asyncio.create_task(_keep_house(services))
+        sweeping = asyncio.create_task(keep_house(services))
         try:
             await uvicorn.Server(config).serve()
         finally:
@@ -110,7 +110,7 @@ async def serve(settings: Settings, *, set_up_code: str | None = None, argon2: A
             await asyncio.gather(sweeping, return_exceptions=True)
 
 
-async def _keep_house(services: Services) -> None:
+async def keep_house(services: Services) -> None:
     """Sweep now and every hour; a store that is away is tried again the next time."""
     log = structlog.get_logger("zkpcp.housekeeping")
     while True:

@@ -135,6 +135,8 @@ async def fill(store: Store, context_id: str = HERE, handle: str = "here") -> No
         await tx.grants.add_token(token(context_id=context_id))
         await tx.pages.add(page(context_id=context_id, expires_ms=NOW + 1000), 1, b"tag of page")
         await tx.pages.add_to_inbox(item(context_id=context_id, expires_ms=NOW + 1000), 1, b"tag of item")
+        await tx.pages.add(page(context_id=context_id, page_id="gone"), 1, b"tag of gone")
+        await tx.pages.delete(context_id, "gone", 1, deleted_ms=NOW, purge_ms=NOW + 1000)
         await tx.profiles.put(profile(context_id=context_id), change(context_id=context_id))
         await tx.audit.append(entry(context_id=context_id))
 
@@ -158,6 +160,7 @@ async def look(store: Store, context_id: str) -> list[object]:
             await tx.pages.by_tag(context_id, 1, b"tag of item"),
             await tx.pages.page(context_id, "page", slots, NOW),
             list(await tx.pages.inbox(context_id, slots, 10)),
+            list(await tx.pages.deleted(context_id, slots, NOW, 10)),
             await tx.profiles.profile(context_id, "profile.core"),
             list(await tx.profiles.changes(context_id, "profile.core", 10)),
             list(await tx.audit.entries(context_id, limit=10)),

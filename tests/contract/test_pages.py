@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.contract.rows import HERE, NOW, context, item, page
-from zkpcp.core.stored import HeadRow, TermsRow
-from zkpcp.errors import ConflictError
+from tests.contract.rows import ELSEWHERE, HERE, NOW, context, item, page
+from zkpcp.core.stored import DeletedRow, HeadRow, TermsRow
+from zkpcp.errors import ConflictError, NotFoundError
 from zkpcp.ports import Store
 
 OPEN = "memory/main"
@@ -178,3 +178,123 @@ async def test_what_expired_goes_with_its_paths(store: Store) -> None:
         tags = [await tx.pages.by_tag(HERE, 1, tag) for tag in (b"past", b"edge", b"item", b"ahead", b"never")]
         assert tags == [None, None, None, "ahead", "never"]
         assert await tx.pages.count(HERE) == 2
+
+
+@pytest.mark.requirement("ERA-07")
+async def test_a_deleted_page_is_in_no_answer_and_its_path_is_free_at_once(store: Store) -> None:
+    async with store.write() as tx:
+        await tx.pages.add(page(), 1, b"tag")
+        await tx.pages.add(page(page_id="other"), 1, b"other")
+        await tx.pages.delete(HERE, "page", 1, deleted_ms=NOW, purge_ms=NOW + 10)
+        await tx.pages.add(page(page_id="second"), 1, b"tag")
+
+    async with store.read() as tx:
+        assert await tx.pages.page(HERE, "page", BOTH, NOW) is None
+        assert [row.page_id for row in await tx.pages.pages(HERE, ["page", "other"], BOTH, NOW)] == ["other"]
+        assert [row.page_id for row in await tx.pages.heads(HERE, BOTH, NOW)] == ["other", "second"]
+        assert [row.page_id for row in await tx.pages.terms(HERE, BOTH, NOW)] == ["other", "second"]
+        assert await tx.pages.count(HERE) == 2
+        assert await tx.pages.by_tag(HERE, 1, b"tag") == "second"
+
+
+async def test_only_the_version_that_is_stored_is_deleted(store: Store) -> None:
+    async with store.write() as tx:
+        await tx.pages.add(page(), 1, b"tag")
+        for page_id, version in (("page", 2), ("page", 0), ("stranger", 1)):
+            with pytest.raises(ConflictError):
+                await tx.pages.delete(HERE, page_id, version, deleted_ms=NOW, purge_ms=NOW + 10)
+
+        assert await tx.pages.by_tag(HERE, 1, b"tag") == "page"
+        assert list(await tx.pages.deleted(HERE, BOTH, NOW, 10)) == []
+
+
+async def test_of_many_who_delete_and_recover_a_page_at_once_one_wins(store: Store) -> None:
+    async with store.write() as tx:
+        await tx.pages.add(page(), 1, b"tag")
+
+    async def delete() -> bool:
+        try:
+            async with store.write() as tx:
+                await tx.pages.delete(HERE, "page", 1, deleted_ms=NOW, purge_ms=NOW + 10)
+        except ConflictError:
+            return False
+        return True
+
+    async def recover(tag: bytes) -> bool:
+        try:
+            async with store.write() as tx:
+                await tx.pages.recover(HERE, "page", 1, tag)
+        except (ConflictError, NotFoundError):
+            return False
+        return True
+
+    assert sorted(await asyncio.gather(*(delete() for _ in range(6)))) == [False] * 5 + [True]
+    assert sorted(await asyncio.gather(*(recover(b"tag%d" % (n % 2)) for n in range(6)))) == [False] * 5 + [True]
+    async with store.read() as tx:
+        tags = [await tx.pages.by_tag(HERE, 1, tag) for tag in (b"tag0", b"tag1")]
+        assert sorted(tags, key=str) == [None, "page"]
+        assert await tx.pages.page(HERE, "page", BOTH, NOW) == page()
+
+
+async def test_a_deleted_page_comes_back_as_it_was_to_a_free_path_only(store: Store) -> None:
+    row = page(slot=SENSITIVE, generation=3, version=7, expires_ms=NOW + 99, updated_ms=NOW - 5, sealed=b"\0\xff")
+    async with store.write() as tx:
+        await tx.pages.add(row, 1, b"tag")
+        await tx.pages.delete(HERE, "page", 7, deleted_ms=NOW, purge_ms=NOW + 10)
+        await tx.pages.add_to_inbox(item(), 1, b"tag")
+        with pytest.raises(ConflictError):
+            await tx.pages.recover(HERE, "page", 1, b"tag")
+        with pytest.raises(NotFoundError):
+            await tx.pages.recover(HERE, "item", 1, b"free")
+
+        assert await tx.pages.by_tag(HERE, 1, b"free") is None
+        assert await tx.pages.deleted_page(HERE, "page", BOTH, NOW) == row
+        await tx.pages.recover(HERE, "page", 1, b"free")
+        with pytest.raises(NotFoundError):
+            await tx.pages.recover(HERE, "page", 1, b"free too")
+
+    async with store.read() as tx:
+        assert await tx.pages.page(HERE, "page", [SENSITIVE], NOW) == row
+        assert await tx.pages.by_tag(HERE, 1, b"free") == "page"
+        assert await tx.pages.by_tag(HERE, 1, b"free too") is None
+        assert list(await tx.pages.deleted(HERE, BOTH, NOW, 10)) == []
+
+
+async def test_deleted_pages_of_open_slots_are_listed_until_their_time_is_over(store: Store) -> None:
+    rows = {
+        "a": (page(page_id="a", head=b"h"), NOW - 3, NOW + 1),
+        "b": (page(page_id="b", slot=SENSITIVE), NOW - 1, NOW + 2),
+        "c": (page(page_id="c"), NOW - 1, NOW + 9),
+        "edge": (page(page_id="edge"), NOW - 2, NOW),
+        "closed": (page(page_id="closed", slot="memory/other"), NOW, NOW + 9),
+    }
+    async with store.write() as tx:
+        for name, (row, deleted_ms, purge_ms) in rows.items():
+            await tx.pages.add(row, 1, name.encode())
+            await tx.pages.delete(HERE, name, 1, deleted_ms=deleted_ms, purge_ms=purge_ms)
+
+        listed = list(await tx.pages.deleted(HERE, BOTH, NOW, 10))
+        assert [row.head.page_id for row in listed] == ["b", "c", "a"]
+        assert listed[2] == DeletedRow(HeadRow("a", OPEN, 1, 1, "approved", NOW, None, b"h"), NOW - 3, NOW + 1)
+        assert list(await tx.pages.deleted(HERE, BOTH, NOW, 1)) == listed[:1]
+        assert [row.head.page_id for row in await tx.pages.deleted(HERE, [OPEN], NOW, 10)] == ["c", "a"]
+        assert list(await tx.pages.deleted(HERE, [], NOW, 10)) == []
+        seen = [await tx.pages.deleted_page(HERE, name, BOTH, NOW) for name in rows]
+        assert seen == [rows["a"][0], rows["b"][0], rows["c"][0], None, None]
+        since = [await tx.pages.deleted_since(HERE, [OPEN], at_ms) for at_ms in (NOW - 9, NOW - 2, NOW - 1)]
+        assert since == [True, True, False]
+        assert not await tx.pages.deleted_since(HERE, [], 0)
+
+
+async def test_what_is_past_its_time_is_purged_and_nothing_else(store: Store) -> None:
+    async with store.write() as tx:
+        for name, purge_ms in (("past", NOW - 1), ("edge", NOW), ("ahead", NOW + 1)):
+            await tx.pages.add(page(page_id=name), 1, name.encode())
+            await tx.pages.delete(HERE, name, 1, deleted_ms=NOW - 5, purge_ms=purge_ms)
+        await tx.pages.add(page(), 1, b"edge")
+
+        assert await tx.pages.purge_deleted(ELSEWHERE, NOW) == 0
+        assert await tx.pages.purge_deleted(HERE, NOW) == 2
+        assert await tx.pages.purge_deleted(HERE, NOW) == 0
+        assert [row.head.page_id for row in await tx.pages.deleted(HERE, BOTH, 0, 10)] == ["ahead"]
+        assert await tx.pages.by_tag(HERE, 1, b"edge") == "page"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from zkpcp import __version__
-from zkpcp.cli import context, grant, server
+from zkpcp.cli import context, grant, local, server
 
 HELP = """Keep a person's AI context so that the machine it lies on cannot read it.
 
@@ -25,6 +25,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("serve")(server.serve)
+app.command("stdio")(local.stdio)
 app.command("init")(context.init)
 app.command("recover")(context.recover)
 app.add_typer(grant.app, name="grant")

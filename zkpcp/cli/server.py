@@ -11,7 +11,7 @@ import typer
 from zkpcp.bootstrap import prepare_database
 from zkpcp.bootstrap import serve as run_server
 from zkpcp.cli.process import forbid_dumps, is_wiping, restart_wiping
-from zkpcp.cli.terminal import fail, say, settings_or_exit
+from zkpcp.cli.terminal import database_for_people, fail, say, settings_or_exit
 from zkpcp.config import Settings
 from zkpcp.crypto.entropy import SystemEntropy
 from zkpcp.errors import ZkpcpError
@@ -51,13 +51,7 @@ def _new_code() -> str:
 
 def _greet(settings: Settings, code: str | None) -> None:
     say(f"zkpcp serves {settings.origin} (listening on {settings.host}:{settings.port})")
-    say(f"Database: {_shown(settings)}")
+    say(f"Database: {database_for_people(settings)}")
     if code is not None:
         say(f"To set up a context in the browser you will be asked for this code: {code}")
     say(f"Open {settings.origin} in a browser to set up or sign in. Stop with Ctrl-C.")
-
-
-def _shown(settings: Settings) -> str:
-    """The database without its credentials."""
-    scheme, _, rest = settings.database.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}"

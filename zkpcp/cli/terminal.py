@@ -88,3 +88,9 @@ def passphrase(*, from_stdin: bool, confirm: bool = False) -> str:
         say_error("The two do not match. Nothing was changed; please start again.")
         raise typer.Exit(REFUSED_EXIT)
     return first
+
+
+def database_for_people(settings: Settings) -> str:
+    """The database's URL without its credentials."""
+    scheme, _, rest = settings.database.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"

@@ -6,7 +6,7 @@ after those that belong to the server.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from fastapi import FastAPI
 from starlette.requests import Request
@@ -51,7 +51,7 @@ def create_app(
     )
     errors.install(app, pages, services.entropy)
     mcp = mcp_endpoint(services, site, allowed_origins=allowed_origins, lenient_era=lenient_era)
-    app.router.routes.append(Route("/healthz", _health))
+    app.router.routes.append(Route("/healthz", _health(mcp.catalog_fingerprint)))
     app.router.routes.extend(well_known_routes(services.store, site))
     app.router.routes.append(Route(f"{site.prefix}/mcp", mcp))
     app.router.routes.extend(oauth_routes(OAuthEdge(services=services, site=site, limiter=limiter, pages=pages)))
@@ -59,5 +59,9 @@ def create_app(
     return app
 
 
-async def _health(_: Request) -> Response:
-    return JSONResponse({"status": "ok", "version": __version__}, headers={"Cache-Control": "no-store"})
+def _health(catalog: str) -> Callable[[Request], Awaitable[Response]]:
+    async def health(_: Request) -> Response:
+        state = {"status": "ok", "version": __version__, "catalog": catalog}
+        return JSONResponse(state, headers={"Cache-Control": "no-store"})
+
+    return health

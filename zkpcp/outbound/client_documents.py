@@ -93,7 +93,7 @@ class PublicFetcher:
         # From None: the causes name addresses.
         except (TimeoutError, httpcore2.TimeoutException):
             raise ClientDocumentError("time") from None
-        except (httpcore2.NetworkError, httpcore2.ProtocolError, anyio.BrokenResourceError, OSError):
+        except (httpcore2.NetworkError, httpcore2.ProtocolError, OSError):
             raise ClientDocumentError("connection") from None
 
     async def _fetch(self, url: ClientUrl) -> Fetched:

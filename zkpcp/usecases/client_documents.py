@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
 from zkpcp.core.client_documents import ClientDocument, ClientUrl, lifetime_s, parse_client_id, parse_document
-from zkpcp.core.redirects import PRIVATE_USE_SCHEMES
 from zkpcp.core.stored import ClientRow
 from zkpcp.errors import RateLimitedError
 from zkpcp.ports import ClientDocumentFetcher, Clock
@@ -42,12 +41,10 @@ class ClientDocuments:
         fetcher: ClientDocumentFetcher,
         clock: Clock,
         *,
-        private_use_schemes: Collection[str] = PRIVATE_USE_SCHEMES,
         max_documents: int = MAX_DOCUMENTS,
     ) -> None:
         self._fetcher = fetcher
         self._clock = clock
-        self._private_use_schemes = private_use_schemes
         self._max_documents = max_documents
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._running: dict[str, asyncio.Task[ClientDocument]] = {}
@@ -93,7 +90,7 @@ class ClientDocuments:
     async def _fetch(self, url: ClientUrl) -> ClientDocument:
         self._kept.pop(url.value, None)
         fetched = await self._fetcher.fetch(url)
-        document = parse_document(url, fetched.body, private_use_schemes=self._private_use_schemes)
+        document = parse_document(url, fetched.body)
         fresh_until_ms = self._clock.now_ms() + lifetime_s(fetched.max_age_s) * 1000
         self._kept[url.value] = _Kept(document, fresh_until_ms)
         if len(self._kept) > self._max_documents:

@@ -93,7 +93,7 @@ async def create_grant(
     name = clean_name(client_name)
     if not name:
         raise InvalidInputError("the client needs a name", [Violation("client_name", "must show something")])
-    granted = _own_scopes(scopes, session.context.kind)
+    granted = own_scopes(scopes, session.context.kind)
     context_id = session.context.context_id
     client = ClientRow(
         context_id=context_id,
@@ -107,15 +107,21 @@ async def create_grant(
     made = new_grant(services, session, client, granted)
     try:
         async with services.store.write() as tx:
-            await tx.grants.add_client(client)
-            await add_grant(tx, services, session, made, Channel.MANAGEMENT)
-            issued = await issue(tx, services, made.row, made.opened, granted)
-            await record_issue(tx, services, made.row, Action.TOKEN_ISSUED, issued, Channel.MANAGEMENT)
+            return await connect_own(tx, services, session, client, made)
     finally:
         made.opened.seed.wipe()
-    return HeadlessGrant(
-        made.row.grant_id, client.client_id, issued.access, issued.refresh, issued.expires_in_s, granted
-    )
+
+
+async def connect_own(
+    tx: Transaction, services: Services, session: OpenSession, client: ClientRow, made: NewGrant
+) -> HeadlessGrant:
+    """Store a client of the owner's with its grant and issue the first tokens, inside the caller's transaction."""
+    await tx.grants.add_client(client)
+    await add_grant(tx, services, session, made, Channel.MANAGEMENT)
+    issued = await issue(tx, services, made.row, made.opened, made.row.scopes)
+    await record_issue(tx, services, made.row, Action.TOKEN_ISSUED, issued, Channel.MANAGEMENT)
+    grant_id, client_id = made.row.grant_id, client.client_id
+    return HeadlessGrant(grant_id, client_id, issued.access, issued.refresh, issued.expires_in_s, issued.scopes)
 
 
 def new_grant(services: Services, session: OpenSession, client: ClientRow, scopes: tuple[str, ...]) -> NewGrant:
@@ -179,7 +185,11 @@ async def record_issue(
     )
 
 
-def _own_scopes(text: str, kind: str) -> tuple[str, ...]:
+def own_scopes(text: str, kind: str) -> tuple[str, ...]:
+    """The scopes that an owner names for a program of theirs; none named ask for the default grant.
+
+    Raises InvalidInputError for scopes that do not exist or open nothing.
+    """
     asked = set(text.split())
     if not asked:
         return default_grant(kind)

@@ -53,7 +53,7 @@ async def get_profiles(services: Services, acting: Acting, namespaces: Sequence[
     """
     async with calling(services, acting, GET) as call:
         known = namespaces_of(acting.context.kind)
-        asked = known if namespaces is None else _known(namespaces, known)
+        asked = known if namespaces is None else _known(namespaces, known, "/namespaces")
         readable = tuple(name for name in asked if f"{name}:read" in acting.scopes)
         if not readable:
             raise ForbiddenError("reading the profile needs another scope", tuple(f"{name}:read" for name in asked))
@@ -75,7 +75,7 @@ async def update_profile(
     Raises InvalidInputError with violations; then nothing was changed.
     """
     async with calling(services, acting, UPDATE) as call:
-        name = _known((namespace,), namespaces_of(acting.context.kind))[0] if namespace else _default(acting)
+        name = _target(acting, namespace)
         call.categories.add(name)
         if f"{name}:write" not in acting.scopes:
             raise ForbiddenError("changing the profile needs another scope", (f"{name}:write",))
@@ -103,16 +103,17 @@ async def update_profile(
         return Changed(result.profile if readable else None, to_rfc3339(updated_ms), result.changed)
 
 
-def _default(acting: Acting) -> str:
-    return namespaces_of(acting.context.kind)[0]
-
-
 def _opened(acting: Acting, namespace: str, row: ProfileRow | None) -> JsonObject | None:
     return None if row is None else records.open_profile(acting.keys, namespace, row)
 
 
-def _known(namespaces: Sequence[str], known: tuple[str, ...]) -> tuple[str, ...]:
+def _target(acting: Acting, namespace: str | None) -> str:
+    known = namespaces_of(acting.context.kind)
+    return known[0] if namespace is None else _known((namespace,), known, "/namespace")[0]
+
+
+def _known(namespaces: Sequence[str], known: tuple[str, ...], field: str) -> tuple[str, ...]:
     if not namespaces or any(name not in known for name in namespaces):
         rule = f"must be one of: {', '.join(known)}"
-        raise InvalidInputError("the namespace does not exist in this context", [Violation("/namespaces", rule)])
+        raise InvalidInputError("the namespace does not exist in this context", [Violation(field, rule)])
     return tuple(dict.fromkeys(namespaces))

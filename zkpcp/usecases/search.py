@@ -123,11 +123,14 @@ async def _hits(services: Services, call: Call, query: Query, filters: Filters, 
         vectors = await tx.pages.terms(acting.context_id, slots, now_ms)
         heads = {row.page_id: row for row in await tx.pages.heads(acting.context_id, slots, now_ms)}
         gone = as_of_ms is not None and await tx.pages.deleted_since(acting.context_id, slots, as_of_ms)
+    # What was deleted longer ago than deleted pages are kept has left no trace.
+    kept_since_ms = now_ms - services.deleted_retention_s * 1000
     call.decrypted = call.decrypted or bool(vectors)
     exact = True
     if as_of_ms is not None:
         # A page changed since then had another text at that time, which is not kept yet; a deleted one is not searched.
-        exact = not gone and all(row.updated_ms <= as_of_ms or row.version == 1 for row in vectors)
+        known = as_of_ms >= kept_since_ms or as_of_ms < acting.context.created_ms
+        exact = known and not gone and all(row.updated_ms <= as_of_ms or row.version == 1 for row in vectors)
         vectors = [row for row in vectors if row.updated_ms <= as_of_ms]
     ranked = ranking.rank(
         query,

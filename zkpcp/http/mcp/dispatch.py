@@ -84,7 +84,10 @@ async def answer(
         case "ping":
             return {}
         case "server/discover":
-            return {"supportedVersions": [*SUPPORTED], **_abilities(session.gate)}
+            # Beside the server's identity and not in the extension's settings, which are the protocol's to define. It
+            # is the fingerprint of all tools: what a token may list of them differs from token to token.
+            about: JsonObject = {PCP_EXTENSION: {"catalog": catalog.fingerprint}}
+            return {"supportedVersions": [*SUPPORTED], **_abilities(session.gate), "_meta": about}
         case "tools/list":
             return _list(params, catalog, session)
         case _:

@@ -97,6 +97,11 @@ class McpEndpoint(Generic[C]):
         self._incident_id = incident_id
         self._note_refusal = note_refusal
 
+    @property
+    def catalog_fingerprint(self) -> str:
+        """The fingerprint of the tools that this endpoint serves."""
+        return self._catalog.fingerprint
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""
         headers = Headers(scope["headers"])

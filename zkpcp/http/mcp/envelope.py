@@ -126,5 +126,6 @@ def stamp_modern(result: Mapping[str, object], *, server_info: JsonObject, ttl_m
     if ttl_ms is not None:
         # Private: lists depend on the token, and instructions on the context.
         stamped |= {"ttlMs": ttl_ms, "cacheScope": "private"}
-    stamped["_meta"] = {META + "serverInfo": server_info}
+    own = result.get("_meta", {})
+    stamped["_meta"] = {**(own if isinstance(own, dict) else {}), META + "serverInfo": server_info}
     return stamped

@@ -55,11 +55,11 @@ def mcp_endpoint(
     )
     return McpEndpoint(
         tool_catalog(services),
-        _authenticator(services),
+        authenticator(services),
         _resolver(services, site),
         settings,
         incident_id=lambda: services.new_id("inc"),
-        note_refusal=_refusal_notes(services),
+        note_refusal=refusal_notes(services),
     )
 
 
@@ -82,21 +82,28 @@ def _resolver(services: Services, site: Site) -> ResolveContext:
         context = await site.context(services.store, host=place.host, handle=place.handle)
         if context is None:
             return None
-        facts = site.facts(context)
-        return _Gate(
-            context_id=context.context_id,
-            handle=context.handle,
-            resource_metadata_url=prm_url(facts),
-            default_scope=join(scopes_supported(context.kind)),
-            discovery_url=context_document_url(facts),
-            instructions=lambda: instructions(context),
-            context=context,
-        )
+        return gate_of(site, context)
 
     return resolve
 
 
-def _authenticator(services: Services) -> Authenticate[Caller]:
+def gate_of(site: Site, context: ContextRow) -> GateFacts:
+    """What the endpoint has to know of a context."""
+    facts = site.facts(context)
+    return _Gate(
+        context_id=context.context_id,
+        handle=context.handle,
+        resource_metadata_url=prm_url(facts),
+        default_scope=join(scopes_supported(context.kind)),
+        discovery_url=context_document_url(facts),
+        instructions=lambda: instructions(context),
+        context=context,
+    )
+
+
+def authenticator(services: Services) -> Authenticate[Caller]:
+    """Tells who a token speaks for; for gates that ``gate_of`` made."""
+
     async def admit(gate: GateFacts, token: str) -> Caller | Locked:
         if not isinstance(gate, _Gate):
             raise InvalidTokenError("the access token is not valid here")
@@ -108,7 +115,9 @@ def _authenticator(services: Services) -> Authenticate[Caller]:
     return admit
 
 
-def _refusal_notes(services: Services) -> NoteRefusal[Caller]:
+def refusal_notes(services: Services) -> NoteRefusal[Caller]:
+    """Writes the entries of calls that are refused before their tool runs."""
+
     async def note(caller: Caller | Locked, tool_name: str, refused: RefusedError) -> None:
         if isinstance(caller, Caller):
             context_id, actor = caller.context.context_id, caller.actor

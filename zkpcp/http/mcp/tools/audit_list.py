@@ -16,7 +16,7 @@ from zkpcp.usecases.services import Services
 
 _DESCRIPTION: Final = (
     "Read the access log, newest first: which client did what, when, with what outcome. It holds no content, titles or "
-    "paths. Use it when the person asks who has looked at or changed their context."
+    "paths. Use it only when the person asks who has looked at or changed their context. Reading it is logged too."
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from zkpcp.http.mcp.tools.audit_list import AuditList
 from zkpcp.http.mcp.tools.context_brief import ContextBrief
 from zkpcp.http.mcp.tools.definition import Catalog
+from zkpcp.http.mcp.tools.memory_delete import MemoryDelete
 from zkpcp.http.mcp.tools.memory_list import MemoryList
 from zkpcp.http.mcp.tools.memory_read import MemoryRead
 from zkpcp.http.mcp.tools.memory_search import MemorySearch
@@ -24,6 +25,7 @@ def tool_catalog(services: Services) -> Catalog[Caller]:
             MemoryRead(services),
             MemoryList(services),
             MemoryWrite(services),
+            MemoryDelete(services),
             ProfileGet(services),
             ProfileUpdate(services),
             AuditList(services),

@@ -6,6 +6,7 @@ AUTH-38. It decides on scopes alone: rights that depend on an object are the too
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,12 +14,13 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import orjson
 
-from zkpcp.core.schemas import JsonObject, JsonValue, Schemas
+from zkpcp.core.schemas import JsonObject, JsonValue, Schemas, canonical_json
 from zkpcp.errors import Violation
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _INPUT: Final = "input"
 _OUTPUT: Final = "output"
+_FINGERPRINT_DIGITS: Final = 16
 
 
 class Caller(Protocol):
@@ -153,6 +155,8 @@ def compile_tool(tool: Tool[C]) -> CatalogEntry[C]:
 class Catalog(Generic[C]):
     """The tools of a deployment, in the fixed order in which they are listed.
 
+    ``fingerprint``: 16 hexadecimal digits of the SHA-256 of all descriptors in their order, as canonical JSON. Equal
+    catalogs have equal ones, in every process: a client whose copy has another one lists the tools again.
     Raises ValueError for a name given twice.
     """
 
@@ -161,6 +165,8 @@ class Catalog(Generic[C]):
         if len(self._entries) != len(tools):
             raise ValueError("two tools have the same name")
         self.total_bytes = sum(len(orjson.dumps(entry.wire)) for entry in self._entries.values())
+        whole = canonical_json([entry.wire for entry in self._entries.values()])
+        self.fingerprint = hashlib.sha256(whole).hexdigest()[:_FINGERPRINT_DIGITS]
 
     def find(self, name: str) -> CatalogEntry[C] | None:
         """Return the tool of that name, whoever may call it (AUTH-38)."""

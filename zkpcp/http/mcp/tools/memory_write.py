@@ -16,11 +16,14 @@ DEFINITION: Final = ToolDefinition(
     name="memory_write",
     title="Write a memory page",
     description=(
-        "Save something worth remembering as a Markdown page, or replace a page. One topic per page; search first and "
-        "update what exists rather than writing a near copy. The body replaces the whole old body. When you change a "
-        "page you have read, send its `updated` as expected_updated: a conflict then means that somebody else changed "
-        "it, so read again. Mark what is private (health, money, relationships) with frontmatter.sensitivity "
-        "'sensitive'. Do not store passwords or keys. Answers where it was saved and its new `updated`."
+        "Save something that will still matter in later conversations as a Markdown page, or replace a page. One topic "
+        "per page; memory_search first and update what exists rather than writing a near copy. The body replaces the "
+        "whole old body, so memory_read the page, change its text, send all of it, and send its `updated` as "
+        "expected_updated: a conflict then means that somebody else changed it, so read again. A conflict on a page "
+        "you did not read means that the path is taken: choose another. Mark what is private (health, money, "
+        "relationships) with frontmatter.sensitivity 'sensitive'. Do not store passwords or keys, nor what the person "
+        "did not want kept. Answers where it was saved and its new `updated`; applied false: it waits for a review and "
+        "is not saved yet."
     ),
     input_schema=parts.closed(
         {
@@ -31,14 +34,12 @@ DEFINITION: Final = ToolDefinition(
                 "description": (
                     "Optional: title, type (episodic, semantic, procedural), tags, sensitivity (normal, sensitive), "
                     "lifecycle (active, validated, stale, archived), confidence and importance (0 to 1), valid_from, "
-                    "valid_until, expires, source, derived_from, relations, x_* keys. On an update it replaces the old "
-                    "keys as a set; leave it out to keep them."
+                    "valid_until (dates), expires (an instant at which the page is deleted), source, derived_from, "
+                    "relations, x_* keys. On an update it replaces the old keys as a set; leave it out to keep them. "
+                    "Title and sensitivity stay unless given."
                 ),
             },
-            "expected_updated": {
-                "type": "string",
-                "description": "The `updated` of the version this change is based on.",
-            },
+            "expected_updated": parts.EXPECTED_UPDATED,
         },
         ["path", "body"],
     ),

@@ -9,13 +9,23 @@ from zkpcp.core.schemas import JsonObject
 PATH: Final[JsonObject] = {
     "type": "string",
     "maxLength": 512,
-    "description": "Segments of letters, digits, '.', '_' or '-' joined by '/', such as projects/garden/plan.",
+    "description": "ASCII letters, digits, '.', '_' and '-' in segments joined by '/', such as projects/garden/plan.",
 }
 LIMIT: Final[JsonObject] = {"type": "integer", "minimum": 1, "maximum": 50, "default": 20}
 CURSOR: Final[JsonObject] = {
     "type": "string",
     "maxLength": 8192,
-    "description": "next_cursor of the previous answer to this same call.",
+    "description": "next_cursor of the previous answer; send the other arguments unchanged.",
+}
+PAGE_ID: Final[JsonObject] = {
+    "type": "string",
+    "maxLength": 128,
+    "description": "The id of a page, the same for its whole life.",
+}
+EXPECTED_UPDATED: Final[JsonObject] = {
+    "type": "string",
+    "maxLength": 64,
+    "description": "The `updated` of the version you have read.",
 }
 TYPE: Final[JsonObject] = {"type": "string", "enum": ["episodic", "semantic", "procedural"]}
 TAGS: Final[JsonObject] = {

@@ -20,7 +20,8 @@ DEFINITION: Final = ToolDefinition(
     title="Read the profile",
     description=(
         "Read who this is: name, languages, location, work, interests, and how they want to be answered "
-        "(communication, ai_instructions). null means that the profile is empty. context_brief already includes it."
+        "(communication, ai_instructions). null means that the profile is empty or not open to you. context_brief "
+        "already includes it: call this to see it whole, or before profile_update."
     ),
     input_schema=parts.closed(
         {

@@ -20,9 +20,10 @@ DEFINITION: Final = ToolDefinition(
     title="Change the profile",
     description=(
         "Change the profile with a JSON merge patch (RFC 7396): members you give replace the old ones, null removes a "
-        "member, arrays are replaced whole, the rest stays. Only store what the person said about themselves, and only "
-        "after they agreed. `name` is required as long as the profile has anything else. An invalid result changes "
-        "nothing and names what is wrong. Answers the whole profile and which members changed."
+        "member, arrays are replaced whole (send the old items too), the rest stays. Only for lasting facts about who "
+        "this is, said by them and with their agreement; everything else belongs in memory_write. `name` is required "
+        "as long as the profile has anything else. An invalid result changes nothing and names what is wrong. Answers "
+        "the whole profile and which members changed."
     ),
     input_schema=parts.closed(
         {
