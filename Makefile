@@ -10,7 +10,7 @@ TEST_READY := $(VENV)/.ready-to-test
 ARGS :=
 export PYTHON
 
-.PHONY: help setup run test lint bench requirements lock clean
+.PHONY: help setup run test lint conformance bench requirements lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "make run           set up, then serve on this machine"
 	@echo "make test          every test (ARGS=... goes to pytest)"
 	@echo "make lint          format, lint, types, layers"
+	@echo "make conformance   checkers that others wrote, against a live server (needs npm)"
 	@echo "make requirements  run the tests that prove a requirement, write build/requirements.json"
 	@echo "make bench         measure; figures and their machine stand in bench/README.md"
 	@echo "make lock          pin the dependencies (needs uv; ARGS=--upgrade takes newer ones)"
@@ -40,6 +41,9 @@ lint: $(TEST_READY)
 requirements: $(TEST_READY)
 	@$(BIN)/python -m tests.support.system_packages
 	$(BIN)/pytest -m requirement --requirements-json build/requirements.json $(ARGS)
+
+conformance: $(TEST_READY)
+	$(BIN)/python -m tests.external
 
 bench: $(TEST_READY)
 	$(BIN)/python -m bench

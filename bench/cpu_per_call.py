@@ -51,8 +51,9 @@ def measure(scene: Scene) -> list[Figure]:
                     calls = calls_of(scene.size, kind)
                     first = next_page if kind == "create" else number * 10_000 + wiping * 1_000
                     next_page += calls if kind == "create" else 0
-                    if number == 0:
-                        make_calls(plan_for(deployment, server, "echo" if kind == "echo" else "read", 10, pages))
+                    if number == 0 and scene.size.warm_up:
+                        harmless: Kind = "echo" if kind == "echo" else "read"
+                        make_calls(plan_for(deployment, server, harmless, scene.size.warm_up, pages))
                     before = server.cpu_s()
                     make_calls(plan_for(deployment, server, kind, calls, pages, first=first))
                     spent.setdefault((kind, wiping), []).append((server.cpu_s() - before) / calls * 1_000)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -107,7 +107,8 @@ def main() -> None:
         timeout_keep_alive=KEEP_ALIVE_S,
     )
     configure_logs()
-    asyncio.run(uvicorn.Server(config).serve())
+    with suppress(KeyboardInterrupt):
+        asyncio.run(uvicorn.Server(config).serve())
 
 
 if __name__ == "__main__":

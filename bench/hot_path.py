@@ -112,7 +112,7 @@ def _sample_into(samples: Counter[str], frame: FrameType | None) -> None:
 def main() -> None:
     samples: Counter[str] = Counter()
     # uvicorn raises the signal that stopped it once more, for whoever wants to know.
-    signal.signal(signal.SIGTERM, lambda _number, _frame: None)
+    signal.signal(signal.SIGINT, lambda _number, _frame: None)
     signal.signal(signal.SIGPROF, lambda _number, frame: _sample_into(samples, frame))
     signal.setitimer(signal.ITIMER_PROF, SAMPLE_S, SAMPLE_S)
     asyncio.run(serve(load_settings()))

@@ -45,11 +45,11 @@ def measure(scene: Scene) -> list[Figure]:
         echo = stack.enter_context(serving_echo(deployment, wipe_on_free=True))
         total = scene.size.rounds * len(CONNECTIONS) * len(KINDS)
         done = stack.enter_context(scene.task(f"{scene.engine}: calls over HTTP", total))
-        for number in range(-1, scene.size.rounds):  # the first round only warms up
+        for number in range(-1 if scene.size.warm_up else 0, scene.size.rounds):
             for connections in CONNECTIONS:
                 for kind in KINDS:
                     target: Server = echo if kind == "echo" else server
-                    calls = calls_of(scene.size, kind) if number >= 0 else 10
+                    calls = calls_of(scene.size, kind) if number >= 0 else scene.size.warm_up
                     first = (number + 1) * 1_000 + connections * 100_000
                     result = make_calls(
                         plan_for(deployment, target, kind, calls, pages, first=first, connections=connections)

@@ -18,7 +18,10 @@ FILL_STEP: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much is measured. ``calls`` a kind and round; searches are slower, so there are fewer."""
+    """How much is measured.
+
+    ``calls`` are a kind and round; searches are slower, so there are fewer. ``warm_up`` calls go first.
+    """
 
     http_pages: int
     cpu_pages: int
@@ -26,11 +29,12 @@ class Size:
     searches: int
     rounds: int
     starts: int
+    warm_up: int
 
 
-FULL: Final = Size(http_pages=1_000, cpu_pages=2_000, calls=300, searches=60, rounds=5, starts=5)
-QUICK: Final = Size(http_pages=100, cpu_pages=150, calls=80, searches=20, rounds=1, starts=1)
-SMOKE: Final = Size(http_pages=8, cpu_pages=8, calls=4, searches=2, rounds=1, starts=1)
+FULL: Final = Size(http_pages=1_000, cpu_pages=2_000, calls=300, searches=60, rounds=5, starts=5, warm_up=10)
+QUICK: Final = Size(http_pages=100, cpu_pages=150, calls=60, searches=10, rounds=1, starts=1, warm_up=10)
+SMOKE: Final = Size(http_pages=8, cpu_pages=8, calls=4, searches=2, rounds=1, starts=1, warm_up=0)
 
 
 @dataclass(frozen=True, slots=True)

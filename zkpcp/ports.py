@@ -237,7 +237,7 @@ class Pages(Protocol):
         ...
 
     async def deleted_since(self, context_id: str, slots: Collection[str], since_ms: int) -> bool:
-        """Whether a page in ``slots`` was deleted after ``since_ms``, as far as what is kept can tell."""
+        """Whether a page in ``slots`` can have been there at ``since_ms`` and was deleted after it."""
         ...
 
     async def recover(self, context_id: str, page_id: str, tag_generation: int, tag: bytes) -> None:

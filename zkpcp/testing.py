@@ -447,7 +447,11 @@ class _Pages:
     async def deleted_since(self, context_id: str, slots: Collection[str], since_ms: int) -> bool:
         rows = self._session.look().deleted.items()
         return any(
-            context == context_id and row.page.slot in slots and row.deleted_ms > since_ms for (context, _), row in rows
+            context == context_id
+            and row.page.slot in slots
+            and row.deleted_ms > since_ms
+            and (row.page.updated_ms <= since_ms or row.page.version > 1)
+            for (context, _), row in rows
         )
 
     async def recover(self, context_id: str, page_id: str, tag_generation: int, tag: bytes) -> None:

@@ -281,9 +281,23 @@ async def test_deleted_pages_of_open_slots_are_listed_until_their_time_is_over(s
         assert list(await tx.pages.deleted(HERE, [], NOW, 10)) == []
         seen = [await tx.pages.deleted_page(HERE, name, BOTH, NOW) for name in rows]
         assert seen == [rows["a"][0], rows["b"][0], rows["c"][0], None, None]
-        since = [await tx.pages.deleted_since(HERE, [OPEN], at_ms) for at_ms in (NOW - 9, NOW - 2, NOW - 1)]
-        assert since == [True, True, False]
-        assert not await tx.pages.deleted_since(HERE, [], 0)
+
+
+async def test_a_page_that_was_there_and_was_deleted_since_is_missed(store: Store) -> None:
+    async with store.write() as tx:
+        for name, version, updated_ms in (("new", 1, NOW - 4), ("changed", 2, NOW - 1)):
+            await tx.pages.add(page(page_id=name, version=version, updated_ms=updated_ms), 1, name.encode())
+
+        async def missed(slots: frozenset[str] = BOTH) -> list[bool]:
+            return [await tx.pages.deleted_since(HERE, slots, at_ms) for at_ms in range(NOW - 5, NOW + 1)]
+
+        assert await missed() == [False] * 6
+        await tx.pages.delete(HERE, "new", 1, deleted_ms=NOW - 1, purge_ms=NOW + 10)
+        # Written at NOW - 4, so not there before; deleted at NOW - 1, so not there from then on.
+        assert await missed() == [False, True, True, True, False, False]
+        await tx.pages.delete(HERE, "changed", 2, deleted_ms=NOW, purge_ms=NOW + 10)
+        assert await missed() == [True, True, True, True, True, False]
+        assert await missed(frozenset({SENSITIVE})) == [False] * 6
 
 
 async def test_what_is_past_its_time_is_purged_and_nothing_else(store: Store) -> None:

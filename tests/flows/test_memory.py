@@ -347,6 +347,33 @@ async def test_a_page_in_quarantine_is_admitted_by_any_first_look(world: World) 
         assert sorted(await client.paths()) == ["style/brief", "style/list", "style/search"]
 
 
+@pytest.mark.requirement("KEY-07")
+async def test_a_look_that_admits_a_page_says_that_it_decrypted_though_it_finds_nothing(world: World) -> None:
+    granted = await world.grant(*DEFAULT_GRANT)
+    async with world.client(granted) as client:
+        await client.write("style/letters", "quiet words")
+
+    async with world.owner() as owner:
+        for decrypted in (True, False):
+            with pytest.raises(NotFoundError):
+                await owner.read("nowhere")
+            assert (await world.last_entry()).decrypted is decrypted
+
+
+@each_store
+@pytest.mark.requirement("MEM-22")
+async def test_the_owner_replaces_a_page_that_waits_in_quarantine(stored_world: World) -> None:
+    granted = await stored_world.grant(*DEFAULT_GRANT)
+    async with stored_world.client(granted) as client:
+        written = await client.write("style/letters", "quiet words")
+
+    async with stored_world.owner() as owner:
+        changed = await owner.write("style/letters", "loud words")
+        page = await owner.read("style/letters")
+
+    assert (changed.created, changed.page_id, page.body) == (False, written.page_id, "loud words")
+
+
 async def test_a_search_says_when_more_waits_in_quarantine_than_one_call_admits(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,7 +56,9 @@ async def connected(
 ) -> Connection:
     """Set a context up, with a handle that no other has unless one is given, and connect a program to it."""
     handle = handle or f"me{next(_NUMBERS)}"
-    async with running_services(server.settings(), argon2=CHEAPEST) as services:
+    # As the server has it: it refuses a wrap that is cheaper than its own floor.
+    argon2 = None if server.real_command else CHEAPEST
+    async with running_services(server.settings(), argon2=argon2) as services:
         founded = await found_context(services, handle=handle, kind="personal", passphrase=passphrase, name=name)
         token = await sign_in(services, founded.context, passphrase=passphrase)
         async with open_session(services, founded.context, token) as owner:

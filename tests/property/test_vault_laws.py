@@ -136,6 +136,20 @@ def test_a_record_with_one_member_of_its_place_changed_does_not_open(
             pytest.fail("terms opened in another place")
 
 
+@given(bodies, st.booleans())
+@settings(max_examples=10)
+def test_a_page_sealed_for_another_pages_row_is_refused_by_its_own_word(body: str, sensitive: bool) -> None:
+    page = page_of("notes/a", body, sensitive=sensitive)
+    others = [page_of("notes/a", body, sensitive=sensitive), page_of("notes/b", body, sensitive=not sensitive)]
+    with owner_keys() as keys:
+        row = records.seal_page(keys, page, 1, b"", ENTROPY)
+        for other in others:
+            with pytest.raises(TamperedError):
+                records.open_page(
+                    keys, replace(row, sealed=records._sealed(keys, row, "rec", records._file(other), ENTROPY))
+                )
+
+
 @given(bodies)
 @settings(max_examples=10)
 @pytest.mark.requirement("CTX-05")
@@ -222,6 +236,7 @@ def test_a_slice_holds_no_sensitive_key_without_a_sensitive_scope_and_its_base(s
     } <= scopes
 
     assert bool(sensitive) == allowed
+    assert slice_for(scopes) == held  # the rule stands in the slice itself, not only in what it is handed
     assert held.slots <= {"profile.core", "paths", "memory/main", "memory.sensitive/main"}
     assert ("profile.core" in held.slots) == bool(scopes & {"profile.core:read", "profile.core:write"})
     assert ("memory/main" in held.slots) == bool(scopes & {"memory:read", "memory:write"})

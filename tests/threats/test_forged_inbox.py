@@ -12,6 +12,9 @@ from zkpcp.core import pages as page_format
 from zkpcp.core.audit import Outcome
 from zkpcp.core.pages import Author, Page
 from zkpcp.core.stored import InboxRow
+from zkpcp.crypto.kdf import lp
+from zkpcp.crypto.padding import pad
+from zkpcp.crypto.seal import seal_to
 from zkpcp.crypto.sign import SigningKey
 from zkpcp.errors import NotFoundError
 from zkpcp.usecases.remember import encoded_terms
@@ -137,6 +140,26 @@ async def test_a_grant_cannot_sign_for_another_author(world: World) -> None:
                 assert await owner.paths() == []
             assert (await world.last_entry()).action == "memory_list"
             assert (await world.entries())[-2].action == "tampering.found"
+
+
+async def test_a_grant_cannot_sign_one_page_under_the_id_of_another(world: World) -> None:
+    granted = await world.grant(*DEFAULT_GRANT)
+    row = await waiting(world, granted)
+    author = Author(world.context.controller, "cli_quill")
+    page = page_format.create(
+        page_format.draft("style/letters", STYLE, None), page_id="pg_other", now_ms=row.updated_ms, author=author
+    )
+    async with world.client(granted) as client:
+        keys = client.who.keys
+        _, public = keys.inbox_public(row.slot)
+        info = records._inbox_info(
+            world.context_id, row.slot, 1, row.page_id, granted.grant_id, row.updated_ms, row.expires_ms
+        )
+        sealed = seal_to(public, pad(lp(records._file(page), encoded_terms(page)), powers_of_two=True), info)
+        forged = replace(row, sealed=sealed, signature=keys.sign("inbox", info, sealed))
+    world.tamper(lambda tables: tables.inbox.update({(world.context_id, row.page_id): forged}))
+
+    await refused_and_logged(world, row.page_id)
 
 
 @each_store

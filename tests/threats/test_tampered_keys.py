@@ -19,7 +19,9 @@ from zkpcp.errors import InvalidTokenError, LockedError, SignInError
 from zkpcp.testing import _Tables
 from zkpcp.usecases.access import Caller, LockedCaller, acting, authenticate
 from zkpcp.usecases.session import sign_in
-from zkpcp.vault import holders
+from zkpcp.vault import holders, seeds
+from zkpcp.vault.secrets import parse_token
+from zkpcp.vault.seeds import OpenedSeed
 
 ATTACKER = SigningKey.from_seed(bytes(range(32)))
 ATTACKER_KEM = KemPrivateKey(bytes(range(32, 64))).public_bytes()
@@ -190,6 +192,18 @@ def the_attackers_whole_chain(scene: Scene, tables: _Tables) -> None:
     a_keyring_of_the_attackers_own(scene, tables)
 
 
+def a_wrap_that_remembers_the_attacker(scene: Scene, tables: _Tables) -> None:
+    the_attackers_whole_chain(scene, tables)
+    context_id, grant_id = scene.world.context_id, scene.mine.grant_id
+    token = parse_token(scene.mine.token, "at")
+    opened = seeds.unwrap_with_token(
+        token, "access", context_id, grant_id, scene.token(tables, scene.mine).wrapped or b""
+    )
+    turned = OpenedSeed(opened.seed, replace(opened.memory, owner=ATTACKER.public_bytes()))
+    wrapped = seeds.wrap_for_token(token, "access", context_id, grant_id, turned, scene.world.services.entropy)
+    scene.put_token(tables, wrapped=wrapped)
+
+
 def another_contexts_roster(scene: Scene, tables: _Tables) -> None:
     row = tables.rosters[scene.other.context_id]
     tables.rosters[scene.world.context_id] = replace(row, context_id=scene.world.context_id)
@@ -229,6 +243,7 @@ ATTACKS: tuple[Callable[[Scene, _Tables], None], ...] = (
     a_roster_signed_by_the_attacker,
     a_roster_owned_by_the_attacker,
     the_attackers_whole_chain,
+    a_wrap_that_remembers_the_attacker,
     another_contexts_roster,
     a_roster_of_the_next_version_by_nobody,
     a_roster_row_with_another_version,

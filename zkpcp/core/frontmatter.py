@@ -142,14 +142,15 @@ class _Reader:
         return mapping
 
     def _next(self) -> yaml.Event:
-        problem: yaml.YAMLError | None = None
+        line: int | None = None
         try:
             return self._parser.get_event()
         except yaml.YAMLError as error:
-            problem = error
-        # Raised out here without a context: the parser's own error quotes the text.
-        mark = getattr(problem, "problem_mark", None)
-        raise _refusal("must be valid YAML", line=None if mark is None else mark.line + 1)
+            mark = getattr(error, "problem_mark", None)
+            line = None if mark is None else mark.line + 1
+        # Raised out here without a context: the parser's own error quotes the text. Nor is that error kept in a
+        # variable: it would hold this frame, the frame the parser, and the parser the text, until the next collection.
+        raise _refusal("must be valid YAML", line=line)
 
     @staticmethod
     def _plain(event: yaml.NodeEvent) -> None:

@@ -38,7 +38,7 @@ class Connection:
         self._renewing = asyncio.Lock()
 
     async def access(self) -> tuple[ContextRow, str]:
-        """The context as it is now, and an access token that is good. Raises InvalidTokenError after the grant's end."""
+        """The context as it is now, and a good access token. Raises InvalidTokenError after the grant's end."""
         async with self._services.store.read() as tx:
             context = await tx.contexts.by_handle(self._context.handle)
         if context is None or context.context_id != self._context.context_id:

@@ -58,9 +58,7 @@ async def lines_of(file: IO[bytes]) -> Lines:
     try:
         await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
     except ValueError:
-        reader = None
-    if reader is None:
-        raise UnavailableError("standard input must be the pipe of an MCP client")
+        raise UnavailableError("standard input must be the pipe of an MCP client") from None
     return Lines(reader)
 
 

@@ -34,6 +34,7 @@ from zkpcp.usecases.services import Services
 CACHE_TTL_MS: Final = 300_000
 
 _LOG: Final = structlog.stdlib.get_logger(__name__)
+_DISCOVER: Final = "server/discover"
 _LIST: Final = "tools/list"
 _CALL: Final = "tools/call"
 _NO_ID: Final = 0
@@ -43,7 +44,7 @@ Ctx = ServerRequestContext[dict[str, Any]]
 
 
 class LocalTools:
-    """The two methods about tools, for one connection."""
+    """The methods that the dispatcher answers, for one connection."""
 
     def __init__(self, services: Services, site: Site, connection: Connection) -> None:
         self._services = services
@@ -52,6 +53,11 @@ class LocalTools:
         self._catalog = tool_catalog(services)
         self._authenticate = authenticator(services)
         self._note_refusal = refusal_notes(services)
+
+    async def discover(self, ctx: Ctx, params: types.RequestParams | None) -> types.DiscoverResult:
+        """Answer ``server/discover``."""
+        del params
+        return types.DiscoverResult.model_validate(await self._answer(ctx, Request(_NO_ID, _DISCOVER, {})))
 
     async def list(self, ctx: Ctx, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         """Answer ``tools/list``: the tools that the granted scopes allow."""
@@ -113,10 +119,11 @@ def local_server(services: Services, site: Site, context: ContextRow, connection
         version=__version__,
         title=SERVER_TITLE,
         instructions=gate.instructions(),
-        cache_hints={"tools/list": hint, "server/discover": hint},
+        cache_hints={_LIST: hint, _DISCOVER: hint},
         on_list_tools=tools.list,
         on_call_tool=tools.call,
     )
+    server.add_request_handler(_DISCOVER, types.RequestParams, tools.discover)
     server.extensions = {dispatch.PCP_EXTENSION: {"pcp_version": PCP_VERSION, "discovery": gate.discovery_url}}
     # No spans about requests: what an exporter of the person who runs this would collect is not ours to decide.
     server.middleware.clear()

@@ -130,7 +130,7 @@ class SqlPages:
         return one(_page, await self._driver.fetch_one(_SQL["deleted_page"], context_id, page_id, list(slots), now_ms))
 
     async def deleted_since(self, context_id: str, slots: Collection[str], since_ms: int) -> bool:
-        """Whether a page in ``slots`` was deleted after ``since_ms``, as far as what is kept can tell."""
+        """Whether a page in ``slots`` can have been there at ``since_ms`` and was deleted after it."""
         return await self._driver.fetch_one(_SQL["deleted_since"], context_id, list(slots), since_ms) is not None
 
     async def recover(self, context_id: str, page_id: str, tag_generation: int, tag: bytes) -> None:

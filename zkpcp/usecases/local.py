@@ -127,4 +127,4 @@ async def _end_abandoned(
 
 def _client_id(name: str) -> str:
     """The same for every start of a client, which is known by its name alone; the name is readable metadata anyway."""
-    return f"{SOURCE}_{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+    return f"loc_{hashlib.sha256(name.encode()).hexdigest()[:32]}"

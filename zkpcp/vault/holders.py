@@ -9,6 +9,7 @@ It cannot recognise a complete old state of the database beyond what a wrap reme
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -26,7 +27,7 @@ from zkpcp.crypto.keys import Holder, Key, anchor_key, kem_seed, sign_seed
 from zkpcp.crypto.seal import KemPrivateKey, open_sealed, seal_to
 from zkpcp.crypto.sign import SigningKey, verify
 from zkpcp.crypto.wipe import wipe
-from zkpcp.errors import CorruptError, TamperedError
+from zkpcp.errors import TamperedError
 from zkpcp.ports import Entropy
 from zkpcp.vault.keyring import OpenKeyring
 from zkpcp.vault.seeds import Memory, OpenedSeed
@@ -244,13 +245,11 @@ def _opened_keyring(
 
 
 def _signed_by_one_of(signers: Iterable[bytes], signature: bytes, label: str, *fields: bytes) -> None:
-    failure: CorruptError = TamperedError("nobody may sign this")
     for signer in signers:
-        try:
+        # No failure is kept in a variable: it would hold this frame and those above it until the next collection.
+        with contextlib.suppress(TamperedError):
             return verify(signer, signature, label, *fields)
-        except TamperedError as error:
-            failure = error
-    raise failure
+    raise TamperedError("nobody who may sign this has signed it")
 
 
 def _keyring_place(roster: Roster, kind: HolderKind, holder: str) -> tuple[bytes, ...]:

@@ -46,6 +46,9 @@ from zkpcp.http.mcp.tools.definition import C, Catalog
 
 T = TypeVar("T")
 
+UNKNOWN_TOOL: Final = "unknown_tool"
+"""Stands in the access log for the name of a tool that does not exist, which is the client's own text (AUD-04)."""
+
 _LOG: Final = structlog.stdlib.get_logger(__name__)
 _ALWAYS: Final = (
     (b"cache-control", b"no-store"),
@@ -201,13 +204,16 @@ class McpEndpoint(Generic[C]):
             )
             return Answer(HTTPStatus.OK, orjson.dumps(result_message(request.id, self._dress(request, era, result))))
         except RpcRefusedError as refused:
+            if request.method == "tools/call":
+                # A call that never became one is a failed call all the same (AUD-05).
+                await self._note_refusal(session.caller, self._known_tool(request) or UNKNOWN_TOOL, refused)
             return _error(request.id, refused, _error_status(era, refused.rpc_code))
         except dispatch.StepUpError as missing:
             return gate.insufficient_scope(session.gate, missing.required_scopes)
         except InvalidTokenError as refused_token:
             return gate.unauthorized(session.gate, refused_token)
         except Exception as error:  # noqa: BLE001 - the process edge: whatever it is, its text stays here
-            incident = self._incident(error, tool=self._known_tool(request))
+            incident = self._incident(error, tool=self._known_tool(request) or "-")
             internal = RpcRefusedError(
                 RpcCode.INTERNAL_ERROR, f"internal error; incident {incident}", {"incident": incident}
             )
@@ -223,10 +229,10 @@ class McpEndpoint(Generic[C]):
         if is_tolerated_mix(routing.version, request):
             _LOG.warning("mcp_mixed_eras", header_version=routing.version, served=self._settings.lenient_era)
 
-    def _known_tool(self, request: Request) -> str:
+    def _known_tool(self, request: Request) -> str | None:
         # Only names of ours: whatever else stands there is the client's text.
         name = request.params.get("name") if isinstance(request.params, dict) else None
-        return name if isinstance(name, str) and self._catalog.find(name) is not None else "-"
+        return name if isinstance(name, str) and self._catalog.find(name) is not None else None
 
     def _incident(self, error: Exception, *, tool: str) -> str:
         incident = self._incident_id()

@@ -6,7 +6,7 @@ Implements TOOL-08 and TOOL-09 (§6.3): a failure is a result with ``isError``, 
 
 from __future__ import annotations
 
-from zkpcp.core.schemas import JsonObject, JsonValue
+from zkpcp.core.schemas import MAX_VIOLATIONS, JsonObject, JsonValue
 from zkpcp.errors import (
     ForbiddenError,
     InvalidInputError,
@@ -28,8 +28,10 @@ def failure(error: RefusedError | UnavailableError) -> dict[str, object]:
     details: JsonObject = {"code": error.code, "message": error.message}
     content: list[JsonValue] = [_text(f"{error.code}: {error.message}")]
     if isinstance(error, InvalidInputError) and error.violations:
-        details["violations"] = [{"path": broken.path, "message": broken.message} for broken in error.violations]
-        content.append(_text("\n".join(_sentence(broken) for broken in error.violations)))
+        # Page rules name every item of a list that breaks them; the answer is as short as that of a schema.
+        named = error.violations[:MAX_VIOLATIONS]
+        details["violations"] = [{"path": broken.path, "message": broken.message} for broken in named]
+        content.append(_text("\n".join(_sentence(broken) for broken in named)))
     if isinstance(error, ForbiddenError) and error.required_scopes:
         details["required_scopes"] = [*error.required_scopes]
     if isinstance(error, RateLimitedError):

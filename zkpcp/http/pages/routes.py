@@ -50,7 +50,7 @@ def page_router(web: Web) -> APIRouter:
 
 
 async def _with_slash(web: Web, request: Request) -> Response:
-    return see_other(web, f"{request.url.path}/")
+    return see_other(web, f"{request.scope['path']}/")
 
 
 async def _home_or_set_up(web: Web, request: Request) -> Response:

@@ -135,10 +135,10 @@ where context_id = $1 and page_id = $2 and slot = any($3) and purge_ms > $4
 for update
 
 -- name: deleted_since
--- Whether a search as of an earlier time can lack a page.
+-- Whether a search as of an earlier time can lack a page: one that was there and was deleted since.
 select page_id
 from deleted_pages
-where context_id = $1 and slot = any($2) and deleted_ms > $3
+where context_id = $1 and slot = any($2) and deleted_ms > $3 and (updated_ms <= $3 or version > 1)
 limit 1
 
 -- name: take_deleted

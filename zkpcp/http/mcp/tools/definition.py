@@ -172,6 +172,10 @@ class Catalog(Generic[C]):
         """Return the tool of that name, whoever may call it (AUTH-38)."""
         return self._entries.get(name)
 
+    def entries(self) -> Sequence[CatalogEntry[C]]:
+        """Return every tool, in order."""
+        return tuple(self._entries.values())
+
     def listing(self, scopes: Collection[str] | None) -> list[JsonValue]:
         """Return the tools that ``scopes`` allow, in order; every tool where the scopes are not known (None)."""
         return [
