@@ -21,6 +21,7 @@ from zkpcp.core.stored import (
     ContextRow,
     DeletedRow,
     GrantRow,
+    HandoffRow,
     HeadRow,
     HolderKind,
     InboxRow,
@@ -65,10 +66,18 @@ class Contexts(Protocol):
     """Contexts and what the owner signs about them."""
 
     async def add(self, row: ContextRow) -> None:
-        """Raises ConflictError when the handle is taken."""
+        """Add a context without extensions. Raises ConflictError when the handle is taken."""
         ...
 
     async def by_handle(self, handle: str) -> ContextRow | None: ...
+
+    async def enable_extension(self, context_id: str, extension: str, enabled_ms: int) -> bool:
+        """Enable it; False when it was enabled already (PROF-07)."""
+        ...
+
+    async def disable_extension(self, context_id: str, extension: str) -> bool:
+        """Disable it and keep its data; False when it was not enabled."""
+        ...
 
     async def handles(self) -> Sequence[str]:
         """All handles, sorted. Only the command line and the root page of a single-context server ask."""
@@ -266,6 +275,30 @@ class Profiles(Protocol):
         ...
 
 
+class Handoffs(Protocol):
+    """Sealed hand-offs between assistants; a context has few."""
+
+    async def put(self, row: HandoffRow) -> None:
+        """Insert version 1, or replace version n by n + 1. Raises ConflictError when another writer was first."""
+        ...
+
+    async def handoff(self, context_id: str, handoff_id: str, now_ms: int, *, lock: bool = False) -> HandoffRow | None:
+        """One that has not expired."""
+        ...
+
+    async def handoffs(self, context_id: str, now_ms: int) -> Sequence[HandoffRow]:
+        """All that have not expired, the last changed first."""
+        ...
+
+    async def count(self, context_id: str) -> int:
+        """How many there are, expired ones included."""
+        ...
+
+    async def delete_expired(self, context_id: str, now_ms: int) -> int:
+        """Delete what has expired; the number (ERA-08)."""
+        ...
+
+
 class Audit(Protocol):
     """The access log, append-only and hash-chained."""
 
@@ -303,6 +336,8 @@ class Transaction(Protocol):
     def pages(self) -> Pages: ...
     @property
     def profiles(self) -> Profiles: ...
+    @property
+    def handoffs(self) -> Handoffs: ...
     @property
     def audit(self) -> Audit: ...
 

@@ -25,6 +25,7 @@ from zkpcp.core.stored import (
     ContextRow,
     DeletedRow,
     GrantRow,
+    HandoffRow,
     HeadRow,
     HolderKind,
     InboxRow,
@@ -99,6 +100,8 @@ class _Tables:
     inbox: dict[tuple[str, str], InboxRow] = field(default_factory=dict)
     profiles: dict[tuple[str, str], ProfileRow] = field(default_factory=dict)
     changes: dict[tuple[str, str, int], ProfileChangeRow] = field(default_factory=dict)
+    handoffs: dict[tuple[str, str], HandoffRow] = field(default_factory=dict)
+    extensions: dict[tuple[str, str], int] = field(default_factory=dict)
     heads: dict[str, AuditHead] = field(default_factory=dict)
     entries: dict[tuple[str, int], AuditRow] = field(default_factory=dict)
 
@@ -159,11 +162,26 @@ class _Contexts:
         tables = self._session.change()
         if row.context_id in tables.contexts or any(row.handle == other.handle for other in tables.contexts.values()):
             raise ConflictError("the handle is taken")
-        tables.contexts[row.context_id] = row
+        tables.contexts[row.context_id] = replace(row, extensions=())
         tables.heads[row.context_id] = AuditHead(0, bytes(32))
 
     async def by_handle(self, handle: str) -> ContextRow | None:
-        return next((row for row in self._session.look().contexts.values() if row.handle == handle), None)
+        tables = self._session.look()
+        for row in tables.contexts.values():
+            if row.handle == handle:
+                enabled = sorted(name for context_id, name in tables.extensions if context_id == row.context_id)
+                return replace(row, extensions=tuple(enabled))
+        return None
+
+    async def enable_extension(self, context_id: str, extension: str, enabled_ms: int) -> bool:
+        extensions = self._session.change(context_id).extensions
+        if (context_id, extension) in extensions:
+            return False
+        extensions[context_id, extension] = enabled_ms
+        return True
+
+    async def disable_extension(self, context_id: str, extension: str) -> bool:
+        return self._session.change().extensions.pop((context_id, extension), None) is not None
 
     async def handles(self) -> Sequence[str]:
         return sorted(row.handle for row in self._session.look().contexts.values())
@@ -518,6 +536,42 @@ class _Profiles:
         return sorted(rows, key=lambda row: -row.version)[:limit]
 
 
+class _Handoffs:
+    """Hand-offs in memory."""
+
+    def __init__(self, session: _Session) -> None:
+        self._session = session
+
+    async def put(self, row: HandoffRow) -> None:
+        handoffs = self._session.change(row.context_id).handoffs
+        stored = handoffs.get((row.context_id, row.handoff_id))
+        if row.version != (stored.version + 1 if stored else 1):
+            raise ConflictError("the hand-off changed meanwhile")
+        handoffs[row.context_id, row.handoff_id] = row
+
+    async def handoff(self, context_id: str, handoff_id: str, now_ms: int, *, lock: bool = False) -> HandoffRow | None:
+        row = self._session.lock(wanted=lock).handoffs.get((context_id, handoff_id))
+        return row if row is not None and row.expires_ms > now_ms else None
+
+    async def handoffs(self, context_id: str, now_ms: int) -> Sequence[HandoffRow]:
+        rows = [
+            row
+            for row in self._session.look().handoffs.values()
+            if row.context_id == context_id and row.expires_ms > now_ms
+        ]
+        return sorted(rows, key=lambda row: (-row.updated_ms, row.handoff_id))
+
+    async def count(self, context_id: str) -> int:
+        return sum(row.context_id == context_id for row in self._session.look().handoffs.values())
+
+    async def delete_expired(self, context_id: str, now_ms: int) -> int:
+        handoffs = self._session.change().handoffs
+        gone = [key for key, row in handoffs.items() if key[0] == context_id and row.expires_ms <= now_ms]
+        for key in gone:
+            del handoffs[key]
+        return len(gone)
+
+
 class _Audit:
     """The access log in memory."""
 
@@ -592,6 +646,11 @@ class _Transaction:
     def profiles(self) -> _Profiles:
         """Profiles and their change log."""
         return _Profiles(self._session)
+
+    @property
+    def handoffs(self) -> _Handoffs:
+        """Hand-offs between assistants."""
+        return _Handoffs(self._session)
 
     @property
     def audit(self) -> _Audit:

@@ -26,7 +26,7 @@ from tests.support.page_server import (
     page_server,
     screenshot_folder,
 )
-from zkpcp.core.scopes import known_scopes
+from zkpcp.core.scopes import Offer, known_scopes
 from zkpcp.usecases.access import owner_acting
 from zkpcp.usecases.grants import create_grant
 from zkpcp.usecases.remember import write_page
@@ -73,7 +73,7 @@ async def visiting(chromium: Browser, **screen: object) -> AsyncIterator[Visit]:
     """A person with a fresh browser at a fresh server; its consent page answers to a loopback client."""
     port, client_port = free_port(), free_port()
     server = page_server(f"http://127.0.0.1:{port}", limiter=NoLimiter())
-    scopes = known_scopes("personal")
+    scopes = known_scopes(Offer("personal"))
     consent = ConsentExample(
         client_name="Example Notes",
         items=[

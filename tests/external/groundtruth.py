@@ -25,7 +25,7 @@ from tests.external.stdio_bridge import DATABASE, STATE_FILE, Bridge, content_of
 from zkpcp.bootstrap import build_app, prepare_database, running_services, site_of
 from zkpcp.config import Settings
 from zkpcp.core.discovery import mcp_url
-from zkpcp.core.scopes import known_scopes
+from zkpcp.core.scopes import Offer, known_scopes
 from zkpcp.usecases.found import found_context
 from zkpcp.usecases.grants import create_grant
 from zkpcp.usecases.session import open_session, sign_in
@@ -77,6 +77,13 @@ def _finding(report: Mapping[str, Any], listed: list[str]) -> Finding:
         for name, verdict in verdicts
         if verdict["outcome"] not in ("PASS", "NOT_APPLICABLE")
     ]
+    # Where a hint promises nothing, the sessions still have to have run, and alike.
+    problems += [
+        f"{name} {verdict['test']}: {issue['detail']}"
+        for name, verdict in verdicts
+        for issue in verdict["issues"]
+        if verdict["outcome"] == "NOT_APPLICABLE" and issue["reason"] in ("SETUP_FAILED", "NONDETERMINISTIC")
+    ]
     problems += [f"{name}: not tested" for name in listed if name not in {name for name, _ in verdicts}]
     if not passed:
         problems.append("no verdict")
@@ -108,7 +115,7 @@ async def _seed(settings: Settings) -> _Seed:
         founded = await found_context(services, handle="me", kind="personal", passphrase=PASSPHRASE, name="Ada Example")
         session = await sign_in(services, founded.context, passphrase=PASSPHRASE)
         async with open_session(services, founded.context, session) as owner:
-            scopes = " ".join(known_scopes("personal"))
+            scopes = " ".join(known_scopes(Offer("personal")))
             token = (await create_grant(services, owner, client_name="a checker", scopes=scopes)).access.text()
         url = mcp_url(site_of(settings).facts(founded.context))
         async with httpx2.AsyncClient(transport=httpx2.ASGITransport(build_app(services, settings))) as http:

@@ -15,7 +15,7 @@ from typing import Final
 from tests.external.browser import write_state
 from tests.external.programs import ConformanceError
 from tests.support.server import RunningServer
-from zkpcp.core.scopes import known_scopes
+from zkpcp.core.scopes import Offer, known_scopes
 
 PASSPHRASE: Final = "seven herons over the weir"
 
@@ -64,7 +64,7 @@ def scene(folder: Path) -> Iterator[Scene]:
 
 def _context(server: RunningServer, handle: str) -> Context:
     _command(server, "init", "--handle", handle, "--name", "Ada Example")
-    scopes = " ".join(known_scopes("personal"))
+    scopes = " ".join(known_scopes(Offer("personal")))
     made = _command(server, "grant", "create", "--handle", handle, "--client", "a checker", "--scope", scopes)
     return Context(handle, str(made["mcp_url"]), str(made["access_token"]))
 

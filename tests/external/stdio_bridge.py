@@ -17,14 +17,14 @@ from typing import Any, Final
 
 import httpx2
 
-from zkpcp.bootstrap import build_app, running_services
+from zkpcp.bootstrap import build_app, configure_logs, running_services
 from zkpcp.config import Settings, load_settings
 from zkpcp.vault.secrets import CHEAPEST
 
 STATE_FILE: Final = "context.json"
 DATABASE: Final = "zkpcp.db"
 REVISION: Final = "2025-11-25"
-_WITH_TIMES: Final = frozenset({"created", "updated", "id"})
+_WITH_TIMES: Final = frozenset({"created", "updated", "recorded_at", "id"})
 
 
 class Bridge:
@@ -96,6 +96,7 @@ def _without_times(value: Any) -> Any:  # noqa: ANN401 - JSON
 
 def main() -> None:
     """Serve what the environment names."""
+    configure_logs()  # to standard error: standard output is the client's
     state, seed = Path(os.environ["MCPGT_STATE_DIR"]), Path(os.environ["BRIDGE_SEED"])
     if not (state / DATABASE).exists():
         shutil.copy(seed, state / DATABASE)

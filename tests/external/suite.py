@@ -20,7 +20,7 @@ from threading import Thread
 from typing import Any, Final
 
 import httpx2
-import yaml
+import yaml  # type: ignore[import-untyped]  # the package ships no types
 
 from tests.external.bearer_proxy import bearer_proxy
 from tests.external.browser import browser

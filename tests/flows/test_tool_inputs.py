@@ -344,10 +344,10 @@ async def test_every_tool_answers_alike_in_both_eras(doors: Doors, full: Grants)
     for tool, arguments in calls:
         await doors.done(full, tool, arguments)
 
-    assert {tool for tool, _ in calls} == {entry.definition.name for entry in doors.catalog.entries()}
     listed = await doors.ask(full, "tools/list")
     bare = [without_envelope(reply.json()["result"]) for reply in listed.values()]
     assert bare[0] == bare[1]
+    assert {tool["name"] for tool in bare[0]["tools"]} == {tool for tool, _ in calls}
 
 
 # ------------------------------------------------------------------------------------------------- any JSON at all
@@ -368,7 +368,7 @@ def _arguments(schema: JsonObject) -> st.SearchStrategy[dict[str, Any]]:
     properties = schema["properties"]
     assert isinstance(properties, dict)
     known = st.fixed_dictionaries({}, optional={name: _fitting(rule) | _JSON for name, rule in properties.items()})
-    strange = st.just({}) | st.just({}) | st.dictionaries(st.text(max_size=10), _JSON, max_size=1)
+    strange: st.SearchStrategy[dict[str, Any]] = st.just({}) | st.dictionaries(st.text(max_size=10), _JSON, max_size=1)
     return st.tuples(known, strange).map(lambda pair: {**pair[0], **pair[1]})
 
 
@@ -394,10 +394,13 @@ def test_any_json_is_answered_with_a_typed_result_and_nothing_of_a_closed_page()
     with asyncio.Runner() as runner:
         doors, granted = runner.run(_with_a_closed_page())
 
-        @settings(max_examples=40)
+        scopes = {scope for scope in EVERYTHING if not scope.startswith("memory.sensitive")}
+        open_to_it = [entry for entry in doors.catalog.entries() if not entry.definition.missing_scopes(scopes)]
+
+        @settings(max_examples=20)
         @given(st.data())
         def attempt(data: st.DataObject) -> None:
-            for entry in doors.catalog.entries():
+            for entry in open_to_it:
                 arguments = data.draw(_arguments(entry.definition.input_schema))
                 result = runner.run(doors.call(granted, entry.definition.name, arguments))
                 assert CANARY not in orjson.dumps(result).decode()

@@ -37,11 +37,10 @@ def endpoint_of(world: World) -> ASGIApp:
     return Starlette(routes=[Route("/c/{handle}/mcp", endpoint)])
 
 
-def without_envelope(result: JsonObject) -> JsonObject:
+def without_envelope(result: dict[str, Any]) -> dict[str, Any]:
     """A result without the four keys in which the eras may differ."""
     bare = {name: value for name, value in result.items() if name not in ("resultType", "ttlMs", "cacheScope")}
     meta = bare.pop("_meta", {})
-    assert isinstance(meta, dict)
     rest = {name: value for name, value in meta.items() if name != META + "serverInfo"}
     return {**bare, "_meta": rest} if rest else bare
 

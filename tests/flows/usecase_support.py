@@ -226,7 +226,7 @@ class World:
         )
         async with self.open() as session:
             made = holders.make_grant(
-                session.keyring, grant=wanted, kind=self.context.kind, entropy=self.services.entropy
+                session.keyring, grant=wanted, offer=self.context.offer, entropy=self.services.entropy
             )
         token = new_token("at", self.services.entropy)
         wrapped = seeds.wrap_for_token(

@@ -1,15 +1,14 @@
-"""``zkpcp stdio`` with the real client: the tools of HTTP, a grant that lives as long as the process, no secret shown."""
+"""``zkpcp stdio`` with the real client: the tools of HTTP, and a grant that lives as long as the process."""
 
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
@@ -46,6 +45,7 @@ class Home:
 
     server: RunningServer
     handle: str
+    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
     def screen(self) -> Path:
@@ -61,7 +61,7 @@ class Home:
         """The environment of a command, on a computer without a keyring unless ``more`` says otherwise."""
         folder, data_dir = str(self.server.folder), str(self.server.data_dir)
         own = {"HOME": folder, "ZKPCP_DATA_DIR": data_dir, "PYTHON_KEYRING_BACKEND": _NO_KEYRING}
-        return {"PATH": os.environ["PATH"], **own, **more}
+        return {**own, **more}
 
     def with_keyring(self, passphrase: str = PASSPHRASE, **more: str) -> dict[str, str]:
         """The same on a computer whose keyring holds a passphrase."""
@@ -79,7 +79,7 @@ class Home:
 
     def start(self, environment: Mapping[str, str], *arguments: str) -> subprocess.Popen[bytes]:
         """The command itself, with pipes and without a terminal."""
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, *(arguments or self.arguments())],
             cwd=_ROOT,
             env=dict(environment),
@@ -88,6 +88,8 @@ class Home:
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
+        self.started.append(process)
+        return process
 
     async def grants(self) -> list[GrantRow]:
         """The active grants."""
@@ -117,11 +119,18 @@ def computer(tmp_path_factory: pytest.TempPathFactory) -> RunningServer:
 
 
 @pytest.fixture
-async def home(computer: RunningServer) -> Home:
+async def home(computer: RunningServer) -> AsyncIterator[Home]:
     handle = f"me{next(_NUMBERS)}"
     async with running_services(computer.settings()) as services:
         await found_context(services, handle=handle, kind="personal", passphrase=PASSPHRASE, name="Ada Example")
-    return Home(computer, handle)
+    made = Home(computer, handle)
+    yield made
+    for process in made.started:
+        process.kill()
+        process.wait(_END_TIMEOUT_S)
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
 
 
 @asynccontextmanager
@@ -187,7 +196,7 @@ async def test_a_client_works_over_stdio_and_every_call_is_in_the_log_under_its_
     after = await home.grants()
     entries = await home.log()
 
-    assert (grant.client_name, grant.principal) == (CLIENT, "human:me")
+    assert (grant.client_name, grant.principal) == (CLIENT, "human:owner")
     assert set(grant.scopes) == {*SCOPES.split(), "offline_access"}
     assert [page["path"] for page in found["results"]] == ["garden/beans"]
     assert (read["page"]["id"], read["page"]["body"]) == (written["id"], "The beans climb.")
@@ -334,13 +343,14 @@ async def test_a_wrong_passphrase_starts_nothing_and_is_said_in_a_sentence(home:
 
 async def test_a_passphrase_is_remembered_only_after_it_opened_the_context(home: Home) -> None:
     remember = (*AT_TERMINAL, *home.arguments("--remember"))
-    right = home.start(home.with_terminal(PYTHON_KEYRING_BACKEND=_BACKEND), *remember)
-    ends = [ended(right)]
-    for environment in (
-        home.with_terminal("another passphrase", PYTHON_KEYRING_BACKEND=_BACKEND),
-        home.with_terminal(),
-    ):
-        ends.append(ended(home.start(environment, *remember)))
+    ends = [
+        ended(home.start(environment, *remember))
+        for environment in (
+            home.with_terminal(PYTHON_KEYRING_BACKEND=_BACKEND),
+            home.with_terminal("another passphrase", PYTHON_KEYRING_BACKEND=_BACKEND),
+            home.with_terminal(),
+        )
+    ]
     forget = [
         ended(home.start(environment, *home.arguments("--forget")))
         for environment in (home.with_keyring(), home.environment(PYTHON_KEYRING_BACKEND=_BACKEND))

@@ -18,7 +18,7 @@ from zkpcp.core.instants import to_rfc3339
 from zkpcp.core.pages import Author, Page
 from zkpcp.core.paths import SEGMENT_PATTERN, parse_path
 from zkpcp.core.schemas import JsonObject, JsonValue
-from zkpcp.core.scopes import effective, known_scopes
+from zkpcp.core.scopes import Offer, effective, known_scopes
 from zkpcp.core.slots import is_sensitive, slice_for
 from zkpcp.core.stored import GrantRow, HeadRow, PageRow, TermsRow
 from zkpcp.crypto.keyring import KeyringContents
@@ -32,7 +32,7 @@ CONTEXT: Final = "ctx_here"
 OWNER: Final = "human:owner"
 ENTROPY: Final = CountingEntropy("vault laws")
 FOUNDING: Final = holders.found(CONTEXT, OWNER, ENTROPY)
-SCOPES: Final = tuple(known_scopes("personal"))
+SCOPES: Final = tuple(known_scopes(Offer("personal")))
 _ids: Final = count(1)
 
 bodies = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=400).filter(
@@ -61,7 +61,7 @@ def grant_keys(scopes: set[str]) -> Iterator[OpenKeyring]:
         refreshable=False, kem_public=b"", sig_public=b"", signature=b"", anchor=b"",
     )  # fmt: skip
     with owner_keys() as owner:
-        made = holders.make_grant(owner, grant=wanted, kind="personal", entropy=ENTROPY)
+        made = holders.make_grant(owner, grant=wanted, offer=Offer("personal"), entropy=ENTROPY)
     with holders.open_grant(made.row, made.opened, FOUNDING.roster, made.keyring) as keys:
         yield keys
 
@@ -228,7 +228,7 @@ def test_a_profile_opens_to_what_was_sealed_and_an_empty_one_looks_like_a_short_
 @settings(max_examples=100)
 @pytest.mark.requirement("KEY-03", "SCOPE-01", "SCOPE-02")
 def test_a_slice_holds_no_sensitive_key_without_a_sensitive_scope_and_its_base(scopes: set[str]) -> None:
-    held = slice_for(effective(scopes, "personal"))
+    held = slice_for(effective(scopes, Offer("personal")))
     sensitive = {ref.name for ref in held.sub_keys if is_sensitive(ref.slot)}
     allowed = {"memory:read", "memory.sensitive:read"} <= scopes or {
         "memory:write",
@@ -240,14 +240,14 @@ def test_a_slice_holds_no_sensitive_key_without_a_sensitive_scope_and_its_base(s
     assert held.slots <= {"profile.core", "paths", "memory/main", "memory.sensitive/main"}
     assert ("profile.core" in held.slots) == bool(scopes & {"profile.core:read", "profile.core:write"})
     assert ("memory/main" in held.slots) == bool(scopes & {"memory:read", "memory:write"})
-    assert slice_for(effective(scopes, "personal"), ()).slots <= {"profile.core", "paths"}
+    assert slice_for(effective(scopes, Offer("personal")), ()).slots <= {"profile.core", "paths"}
 
 
 @given(scope_sets)
 @settings(max_examples=15)
 @pytest.mark.requirement("KEY-03")
 def test_a_grants_keyring_is_its_slice_and_misses_every_other_key(scopes: set[str]) -> None:
-    wanted = slice_for(effective(scopes, "personal"))
+    wanted = slice_for(effective(scopes, Offer("personal")))
     normal, sensitive = page_of("a", "text", sensitive=False), page_of("b", "text", sensitive=True)
     with owner_keys() as owner:
         rows = [records.seal_page(owner, page, 1, b"", ENTROPY) for page in (normal, sensitive)]

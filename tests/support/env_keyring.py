@@ -1,4 +1,4 @@
-"""A backend for the ``keyring`` package without any file: it begins with what the environment says and forgets the rest.
+"""A backend for the ``keyring`` package without any file: it begins with what the environment holds.
 
 ``TEST_KEYRING`` holds a JSON list of entries [service, account, password].
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-
 
 from keyring.backend import KeyringBackend
 from keyring.errors import PasswordDeleteError

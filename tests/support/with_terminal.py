@@ -1,4 +1,4 @@
-"""Run a command with a terminal of its own to ask on, beside the standard streams it inherits, and type an answer there.
+"""Run a command with a terminal of its own to ask on, beside the standard streams it inherits, and type the answer.
 
 ``python -m tests.support.with_terminal COMMAND …`` types the environment's ``TEST_ANSWER`` when it is asked for a
 passphrase, and ends with the command's exit status. What the terminal shows is written to the file ``TEST_SCREEN``.
@@ -19,10 +19,12 @@ def main() -> int:
     kept = [os.dup(number) for number in _STANDARD]
     pid, terminal = pty.fork()
     if pid == 0:
+        # One more way to the terminal, across the exec: without any, its other side would read an end.
+        os.set_inheritable(os.dup(0), True)
         for number, copy in zip(_STANDARD, kept, strict=True):
             os.dup2(copy, number)
             os.close(copy)
-        os.execv(sys.argv[1], sys.argv[1:])
+        os.execv(sys.argv[1], sys.argv[1:])  # noqa: S606 - the command of a test
     for number in (*kept, *_STANDARD[:2]):
         os.close(number)
     screen = b""

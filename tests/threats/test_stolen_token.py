@@ -10,7 +10,7 @@ from itertools import product
 import pytest
 
 from tests.flows.usecase_support import DEFAULT_GRANT, EVERYTHING, Granted, Hand, World, each_store
-from zkpcp.core.scopes import effective
+from zkpcp.core.scopes import Offer, effective
 from zkpcp.core.slots import is_sensitive, slice_for
 from zkpcp.core.stored import PageRow, ProfileRow
 from zkpcp.crypto.aead import context_of, open_box
@@ -121,7 +121,7 @@ async def test_a_keyring_holds_what_its_scopes_open_and_nothing_else(world: Worl
         EVERYTHING,
     ):
         granted = await world.grant(*scopes)
-        wanted = slice_for(effective(scopes, "personal"))
+        wanted = slice_for(effective(scopes, Offer("personal")))
         async with world.client(granted) as client:
             contents = client.who.keys._contents
             assert {(slot, name) for slot, _, name in contents.keys} == {

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from zkpcp.core.authorize import AuthorizeRequest, Denied, Untrusted, read_authorize, requested_scopes
 from zkpcp.core.oauth_params import Params
-from zkpcp.core.scopes import OFFLINE_ACCESS, default_grant, known_scopes
+from zkpcp.core.scopes import OFFLINE_ACCESS, Offer, default_grant, known_scopes
 from zkpcp.core.stored import ClientRow
 from zkpcp.errors import InvalidInputError
 
@@ -31,7 +31,7 @@ pairs = st.lists(st.tuples(st.sampled_from([*RIGHT, "response_mode", "prompt"]),
 
 
 def read(params: Params, client: ClientRow | None = CLIENT) -> AuthorizeRequest | Untrusted | Denied:
-    return read_authorize(params, client, kind="personal", mcp_url=MCP_URL)
+    return read_authorize(params, client, offer=Offer("personal"), mcp_url=MCP_URL)
 
 
 def test_a_right_request_is_read() -> None:
@@ -54,7 +54,7 @@ def test_whatever_is_sent_a_request_goes_on_only_with_pkce_and_a_registered_redi
             assert params.one("code_challenge_method") == "S256"
             assert not params.repeats
             assert params.all("resource") in ((), (MCP_URL,))
-            assert set(request.scopes) <= set(known_scopes("personal"))
+            assert set(request.scopes) <= set(known_scopes(Offer("personal")))
         case Denied() as denied:
             assert denied.redirect_uri in CLIENT.redirect_uris
         case Untrusted():
@@ -87,7 +87,7 @@ def test_parameters_are_read_as_they_were_written(sent: dict[str, str]) -> None:
 
 def test_a_client_that_asks_for_nothing_known_asks_for_the_default_grant() -> None:
     for text in (None, "", "  ", "claudeai", " offline_access"):
-        assert requested_scopes(text, "personal", refreshable=False) == default_grant("personal")
+        assert requested_scopes(text, Offer("personal"), refreshable=False) == default_grant("personal")
 
 
 def test_unknown_scopes_and_stray_blanks_are_dropped() -> None:

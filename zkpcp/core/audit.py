@@ -69,6 +69,8 @@ class Action:
     PRINCIPAL_ADDED: Final = "principal.added"
     PRINCIPAL_REMOVED: Final = "principal.removed"
     ACCESS_CHANGED: Final = "access.changed"
+    EXTENSION_ENABLED: Final = "extension.enabled"
+    EXTENSION_DISABLED: Final = "extension.disabled"
     DELETED_LISTED: Final = "memory.deleted_listed"
     PAGE_RECOVERED: Final = "memory.recovered"
     REVIEW_RESOLVED: Final = "review.resolved"

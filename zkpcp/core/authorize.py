@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from zkpcp.core.oauth_params import RESOURCE, Params
 from zkpcp.core.redirects import is_canonical_resource, matches
-from zkpcp.core.scopes import OFFLINE_ACCESS, canonical, default_grant, parse_scopes
+from zkpcp.core.scopes import OFFLINE_ACCESS, Offer, canonical, default_grant, parse_scopes
 from zkpcp.core.stored import ClientRow
 
 _CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")  # SHA-256 in base64url (RFC 7636 §4.2)
@@ -51,7 +51,7 @@ class Denied:
 
 
 def read_authorize(
-    params: Params, client: ClientRow | None, *, kind: str, mcp_url: str
+    params: Params, client: ClientRow | None, *, offer: Offer, mcp_url: str
 ) -> AuthorizeRequest | Untrusted | Denied:
     """Judge a request; ``client`` is the row of its ``client_id``, None where there is none."""
     redirect_uri = params.one("redirect_uri")
@@ -65,20 +65,20 @@ def read_authorize(
     if refusal is not None or challenge is None:
         error, description = refusal or ("invalid_request", "code_challenge is missing")
         return Denied(redirect_uri, state if _is_state(state) else None, error, description)
-    scopes = requested_scopes(params.one("scope"), kind, refreshable=client.refreshable)
+    scopes = requested_scopes(params.one("scope"), offer, refreshable=client.refreshable)
     return AuthorizeRequest(client.client_id, redirect_uri, state, scopes, challenge)
 
 
-def requested_scopes(text: str | None, kind: str, *, refreshable: bool) -> tuple[str, ...]:
+def requested_scopes(text: str | None, offer: Offer, *, refreshable: bool) -> tuple[str, ...]:
     """The scopes to put before the person.
 
     Unknown ones are dropped. Where no scope over data is left, the default grant is asked for. ``refreshable``: the
     client registered the refresh grant, so staying connected is asked as well.
     """
-    asked = parse_scopes(text, kind)
+    asked = parse_scopes(text, offer)
     if set(asked) <= {OFFLINE_ACCESS}:
-        return default_grant(kind)
-    return canonical((*asked, OFFLINE_ACCESS), kind) if refreshable else asked
+        return default_grant(offer.kind)
+    return canonical((*asked, OFFLINE_ACCESS), offer) if refreshable else asked
 
 
 def is_resource_refused(params: Params, mcp_url: str) -> bool:

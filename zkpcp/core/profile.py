@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from zkpcp.core import extensions
 from zkpcp.core.instants import to_rfc3339
 from zkpcp.core.schemas import JsonObject, JsonValue, Schemas, canonical_json, parse_canonical_object, pointer
 from zkpcp.errors import InvalidInputError, Violation
@@ -20,7 +21,13 @@ MAX_DEPTH: Final = 32
 """How deep a patch may nest; the schemas need 4."""
 
 SCHEMA_NAMES: Final[Mapping[str, str]] = {"profile.core": "0.3/profile.core", "profile.team": "0.3/profile.team"}
-"""The namespaces there are and their schemas; any other is refused (PROF-08)."""
+"""The namespaces of the core protocol and their schemas. An extension's has a schema of its name, or is refused."""
+
+RECOMMENDED: Final[Mapping[str, tuple[str, ...]]] = {
+    "profile.core": ("preferred_name", "languages", "timezone", "communication", "work", "ai_instructions"),
+    "profile.team": ("purpose", "members", "glossary", "conventions", "ai_instructions"),
+}
+"""Members that assistants make the most of: an owner is told which of them are empty."""
 
 _SERVER_MEMBERS: Final = frozenset({"pcp_version", "updated"})
 
@@ -53,7 +60,7 @@ def update(namespace: str, current: JsonObject | None, patch: JsonValue, *, now_
     none of the client's members leaves no profile (PROF-05). Raises InvalidInputError: an unknown namespace, a patch
     that is no object, or a result that the schema forbids.
     """
-    schema = schema_name(namespace)
+    schema = schema_name(namespace, schemas)
     if not isinstance(patch, dict):
         raise InvalidInputError("patch must be an object", [Violation("", "must be an object")])
     if not _is_shallow(patch):
@@ -71,13 +78,19 @@ def update(namespace: str, current: JsonObject | None, patch: JsonValue, *, now_
     return Updated(profile, _changed(before, after))
 
 
-def schema_name(namespace: str) -> str:
+def schema_name(namespace: str, schemas: Schemas) -> str:
     """The schema of a namespace; raises InvalidInputError where none is published (PROF-08)."""
-    name = SCHEMA_NAMES.get(namespace)
-    if name is None:
-        rule = f"must be one of: {', '.join(SCHEMA_NAMES)}"
-        raise InvalidInputError("namespace has no published schema here", [Violation("namespace", rule)])
+    name = SCHEMA_NAMES.get(namespace) or extensions.schema_name(namespace)
+    if name not in schemas.names:
+        raise InvalidInputError(
+            "namespace has no published schema here", [Violation("/namespace", "must have a published schema")]
+        )
     return name
+
+
+def empty_recommended(namespace: str, profile: JsonObject | None) -> tuple[str, ...]:
+    """Which of the recommended members a profile lacks."""
+    return tuple(member for member in RECOMMENDED.get(namespace, ()) if member not in (profile or {}))
 
 
 def serialize(profile: JsonObject) -> bytes:

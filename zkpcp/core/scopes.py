@@ -1,7 +1,8 @@
 """The scope grammar: which scopes exist, what each means in plain words, and what a set of them amounts to.
 
 Implements PCP §3 and §7.1 (SCOPE-01): no ``:write`` implies a ``:read``, and a qualifier needs its base scope.
-It does not decide about objects; ``policy`` does.
+An extension's scopes exist where it is enabled (PROF-07): a grant keeps what it was granted, and while the extension is
+off that counts for nothing. It does not decide about objects; ``policy`` does.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
+
+from zkpcp.core.extensions import Extension, extension_of
 
 OFFLINE_ACCESS: Final = "offline_access"
 
@@ -22,6 +25,14 @@ class ScopeInfo:
     category: str
     sensitive: bool = False
     base: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a context has to grant: by its kind, and by the ids of the extensions that are enabled in it."""
+
+    kind: str
+    extensions: tuple[str, ...] = ()
 
 
 _PERSONAL: Final = (
@@ -68,10 +79,11 @@ _STAY: Final = ScopeInfo(
 )
 
 
-def known_scopes(kind: str) -> dict[str, ScopeInfo]:
-    """Every scope a context of this kind can grant, in the order consent pages show them."""
-    profile = _TEAM if kind == "team" else _PERSONAL
-    return {info.name: info for info in (*profile, *_MEMORY, _STAY)}
+def known_scopes(offer: Offer) -> dict[str, ScopeInfo]:
+    """Every scope that this context can grant, in the order consent pages show them."""
+    profile = _TEAM if offer.kind == "team" else _PERSONAL
+    extensions = [info for name in offer.extensions for info in _of_extension(extension_of(name))]
+    return {info.name: info for info in (*profile, *extensions, *_MEMORY, _STAY)}
 
 
 def default_grant(kind: str) -> tuple[str, ...]:
@@ -85,32 +97,32 @@ def scopes_supported(kind: str) -> tuple[str, ...]:
     return tuple(scope for scope in default_grant(kind) if scope != OFFLINE_ACCESS)
 
 
-def parse_scopes(text: str | None, kind: str) -> tuple[str, ...]:
+def parse_scopes(text: str | None, offer: Offer) -> tuple[str, ...]:
     """Read a scope parameter: split on white space, drop unknown ones, keep the known ones in canonical order.
 
     An empty answer means that nothing known was asked for. Never fails: real clients send unknown scopes and stray
     blanks, and what was not granted is named in the token response (RFC 6749 §3.3).
     """
     asked = set((text or "").split())
-    return canonical(asked, kind)
+    return canonical(asked, offer)
 
 
-def canonical(scopes: Iterable[str], kind: str) -> tuple[str, ...]:
+def canonical(scopes: Iterable[str], offer: Offer) -> tuple[str, ...]:
     """The known ones among ``scopes``, once each, in the order of ``known_scopes``."""
     wanted = set(scopes)
-    return tuple(name for name in known_scopes(kind) if name in wanted)
+    return tuple(name for name in known_scopes(offer) if name in wanted)
 
 
-def effective(scopes: Iterable[str], kind: str) -> frozenset[str]:
+def effective(scopes: Iterable[str], offer: Offer) -> frozenset[str]:
     """What a token with these scopes may use: a qualifier without its base scope counts for nothing (SCOPE-01)."""
     held = set(scopes)
-    known = known_scopes(kind)
+    known = known_scopes(offer)
     return frozenset(name for name in held if name in known and (known[name].base is None or known[name].base in held))
 
 
-def needed_for(scope: str, kind: str) -> tuple[str, ...]:
+def needed_for(scope: str, offer: Offer) -> tuple[str, ...]:
     """``scope`` together with the base scope it needs: what a step-up challenge has to name."""
-    info = known_scopes(kind).get(scope)
+    info = known_scopes(offer).get(scope)
     if info is None or info.base is None:
         return (scope,)
     return (info.base, scope)
@@ -119,3 +131,11 @@ def needed_for(scope: str, kind: str) -> tuple[str, ...]:
 def join(scopes: Iterable[str]) -> str:
     """The wire form: one blank between scopes (RFC 6749 §3.3)."""
     return " ".join(scopes)
+
+
+def _of_extension(extension: Extension) -> tuple[ScopeInfo, ScopeInfo]:
+    stem, special = extension.stem, extension.special
+    return (
+        ScopeInfo(f"{stem}:read", extension.read, stem, sensitive=special),
+        ScopeInfo(f"{stem}:write", extension.write, stem, sensitive=special),
+    )

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from zkpcp.core.extensions import slot_of_stem
+
 PATHS: Final = "paths"
 CONTROLLER: Final = "controller"
 MAIN_PARTITION: Final = "main"
@@ -73,9 +75,9 @@ def slice_for(scopes: Iterable[str], partitions: Iterable[str] = (MAIN_PARTITION
     held = set(scopes)
     refs: set[SubKeyRef] = set()
     inboxes: set[str] = set()
-    for namespace in ("profile.core", "profile.team"):
-        if f"{namespace}:read" in held or f"{namespace}:write" in held:
-            refs.add(SubKeyRef(profile_slot(namespace), "rec"))
+    # Profile and extensions: every namespace has a slot of its own, so that no other scope opens it (PROF-06, PROF-10).
+    slots = {slot_of_stem(scope.rpartition(":")[0]) for scope in held}
+    refs.update(SubKeyRef(slot, "rec") for slot in slots if slot is not None)
     if "memory:read" in held or "memory:write" in held:
         refs.add(SubKeyRef(PATHS, "tag"))
     for partition in partitions:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from zkpcp.core.grants import GrantStatus
+from zkpcp.core.scopes import Offer
 
 HolderKind = Literal["principal", "grant"]
 TokenKind = Literal["code", "access", "refresh"]
@@ -17,7 +18,10 @@ SeedWrapKind = Literal["passphrase", "recovery"]
 
 @dataclass(frozen=True, slots=True)
 class ContextRow:
-    """A context. ``context_id`` is opaque and random; ``handle`` is its public name."""
+    """A context. ``context_id`` is opaque and random; ``handle`` is its public name.
+
+    ``extensions`` are the ids of the enabled ones, sorted.
+    """
 
     context_id: str
     handle: str
@@ -26,6 +30,12 @@ class ContextRow:
     controller_type: str
     created_ms: int
     locked_ms: int | None = None
+    extensions: tuple[str, ...] = ()
+
+    @property
+    def offer(self) -> Offer:
+        """What the context has to grant."""
+        return Offer(self.kind, self.extensions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +260,19 @@ class ProfileChangeRow:
     principal: str
     client: str | None
     generation: int
+    sealed: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class HandoffRow:
+    """A sealed hand-off between assistants. Title, text, from whom, to whom and whether it is done are inside."""
+
+    context_id: str
+    handoff_id: str
+    generation: int
+    version: int
+    updated_ms: int
+    expires_ms: int
     sealed: bytes
 
 

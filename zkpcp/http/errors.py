@@ -176,7 +176,7 @@ def _wants_page(request: Request) -> bool:
     if isinstance(route, APIRoute):
         return route.response_class is HTMLResponse
     # No route: a person who mistyped an address gets a page, a program JSON; well-known documents are for programs.
-    # Not request.url: the standard library caches every URL that it takes apart, and so would keep this one (KEY-04).
+    # Not request.url: the standard library keeps the last URLs that it took apart (KEY-04).
     return "/.well-known/" not in request.scope["path"] and "text/html" in request.headers.get("accept", "")
 
 

@@ -7,8 +7,10 @@ from being a nuisance, only from guessing fast; and no rule keeps the owner out 
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -76,13 +78,19 @@ class MemoryLimiter:
     async def hit(self, rule: Rule, *keys: str) -> None:
         """Count one attempt; raises RateLimitedError when it is one too many."""
         item: RateLimitItem = RateLimitItemPerSecond(rule.amount, rule.window_s, rule.name)
-        # Length first, so that no two different sets of keys are the same counter.
-        names = [f"{len(key)}:{key}" for key in keys]
-        if await self._strategy.hit(item, *names):
+        name = _counter_name(keys)
+        if await self._strategy.hit(item, name):
             return
-        stats = await self._strategy.get_window_stats(item, *names)
+        stats = await self._strategy.get_window_stats(item, name)
         wait_s = math.ceil(stats.reset_time - self._clock.now_ms() / 1000)
         raise RateLimitedError("too many attempts; wait and try again", min(max(1, wait_s), rule.window_s))
+
+
+def _counter_name(keys: Iterable[str]) -> str:
+    """What a counter is kept under: of one size, and no text that somebody sent stays in memory (KEY-04)."""
+    # Length first, so that no two different sets of keys are the same counter.
+    parts = [key.encode("utf-8", "replace") for key in keys]
+    return hashlib.sha256(b"".join(len(part).to_bytes(4, "big") + part for part in parts)).hexdigest()
 
 
 def address_key(connection: HTTPConnection) -> str:

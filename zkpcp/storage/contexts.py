@@ -7,6 +7,7 @@ taken from the bytes themselves, so the two cannot differ. Signatures are not ch
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from zkpcp.core import roster
 from zkpcp.core.stored import ContextRow, RosterRow
@@ -27,7 +28,7 @@ class SqlContexts:
         self._driver = driver
 
     async def add(self, row: ContextRow) -> None:
-        """Insert the context with an empty audit chain. Raises ConflictError when the handle is taken."""
+        """Insert the context with an empty audit chain and no extension enabled. Raises ConflictError when the handle is taken."""
         added = await self._driver.execute(
             _SQL["add"],
             row.context_id,
@@ -44,11 +45,23 @@ class SqlContexts:
 
     async def by_handle(self, handle: str) -> ContextRow | None:
         """The context with this public name."""
-        return one(_context, await self._driver.fetch_one(_SQL["by_handle"], handle))
+        rows = await self._driver.fetch_all(_SQL["by_handle"], handle)
+        if not rows:
+            return None
+        extensions = tuple(row[-1] for row in rows if row[-1] is not None)
+        return replace(_context(rows[0][:-1]), extensions=extensions)
 
     async def handles(self) -> Sequence[str]:
         """All handles, sorted."""
         return [row[0] for row in await self._driver.fetch_all(_SQL["handles"])]
+
+    async def enable_extension(self, context_id: str, extension: str, enabled_ms: int) -> bool:
+        """Enable it; False when it was enabled already."""
+        return bool(await self._driver.execute(_SQL["enable_extension"], context_id, extension, enabled_ms))
+
+    async def disable_extension(self, context_id: str, extension: str) -> bool:
+        """Disable it and keep its data; False when it was not enabled."""
+        return bool(await self._driver.execute(_SQL["disable_extension"], context_id, extension))
 
     async def roster(self, context_id: str) -> RosterRow | None:
         """The current roster."""

@@ -201,6 +201,22 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
                 "sealed": "sealed: which members changed",
             }
         ),
+        "enabled_extensions": _table(
+            {
+                "extension": "which extension the owner has enabled",
+                "enabled_ms": "when (ms since 1970)",
+            }
+        ),
+        "handoffs": _table(
+            {
+                "handoff_id": "the opaque, random id of the hand-off",
+                "generation": _GENERATION,
+                "version": "counts the hand-off's changes",
+                "updated_ms": "when it was last written (ms since 1970)",
+                "expires_ms": "when it ends (ms since 1970)",
+                "sealed": "sealed: title, text, from and to whom, and whether it is done; its padded length is readable",
+            }
+        ),
         "audit_heads": _table(
             {
                 "seq": "the number of the newest audit entry",

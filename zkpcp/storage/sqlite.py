@@ -206,9 +206,12 @@ def prepare_file(path: Path) -> None:
 
 
 async def _connect(path: Path, kind: type[_Connection]) -> aiosqlite.Connection:
+    connection = aiosqlite.connect(path, factory=kind, isolation_level=None)
     try:
-        return await aiosqlite.connect(path, factory=kind, isolation_level=None)
+        return await connection
     except sqlite3.Error as error:
+        # The library tells its thread to stop and does not wait for it: it would report to a loop that may be closed.
+        await asyncio.to_thread(connection._thread.join)  # noqa: SLF001 - there is no public way to wait
         raise _translated(error) from None
 
 

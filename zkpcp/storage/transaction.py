@@ -10,6 +10,7 @@ from zkpcp.storage.contexts import SqlContexts
 from zkpcp.storage.credentials import SqlCredentials
 from zkpcp.storage.driver import Driver
 from zkpcp.storage.grants import SqlGrants
+from zkpcp.storage.handoffs import SqlHandoffs
 from zkpcp.storage.pages import SqlPages
 from zkpcp.storage.profiles import SqlProfiles
 
@@ -46,6 +47,11 @@ class SqlTransaction:
     def profiles(self) -> SqlProfiles:
         """Profiles and their change log."""
         return SqlProfiles(self._driver)
+
+    @property
+    def handoffs(self) -> SqlHandoffs:
+        """Hand-offs between assistants."""
+        return SqlHandoffs(self._driver)
 
     @property
     def audit(self) -> SqlAudit:

@@ -92,7 +92,7 @@ async def authenticate(services: Services, context: ContextRow, token_text: str)
     grant = view.grant
     if grant.status != "active" or now_ms - grant.used_ms > GRANT_IDLE_LIFETIME_S * 1000:
         raise InvalidTokenError(_REFUSED)
-    scopes = effective(view.token.scopes, context.kind) & effective(grant.scopes, context.kind)
+    scopes = effective(view.token.scopes, context.offer) & effective(grant.scopes, context.offer)
     if context.locked_ms is not None:
         return LockedCaller(context, actor_of(grant), scopes, _LOCKED)
     if view.keyring is None:
@@ -121,7 +121,8 @@ async def acting(services: Services, caller: Caller) -> AsyncIterator[Acting]:
 
 def owner_acting(session: OpenSession) -> Acting:
     """A signed-in controller on the management surface: every scope there is."""
-    scopes = effective(known_scopes(session.context.kind), session.context.kind)
+    offer = session.context.offer
+    scopes = effective(known_scopes(offer), offer)
     return Acting(session.context, session.actor, scopes, Channel.MANAGEMENT, session.keyring)
 
 

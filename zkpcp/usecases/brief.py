@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from zkpcp.core.extensions import extension_of
 from zkpcp.core.pages import Head, Page
 from zkpcp.core.schemas import JsonObject, canonical_json
 from zkpcp.core.slots import category_of
 from zkpcp.usecases.access import Acting
 from zkpcp.usecases.call import Call, calling
+from zkpcp.usecases.handoffs import LIST as HANDOFFS
 from zkpcp.usecases.inbox import admit_waiting
-from zkpcp.usecases.profile import namespaces_of
+from zkpcp.usecases.profile import own_namespace
 from zkpcp.usecases.services import Services
 from zkpcp.vault import records
 
@@ -69,7 +71,7 @@ async def brief(services: Services, acting: Acting, *, max_chars: int) -> Brief:
 
 async def _add_profile(services: Services, call: Call, result: Brief, room: int) -> int:
     acting = call.acting
-    namespace = namespaces_of(acting.context.kind)[0]
+    namespace = own_namespace(acting.context.kind)
     if f"{namespace}:read" not in acting.scopes:
         result.left_out.append(LeftOut("the profile", (f"{namespace}:read",)))
         return 0
@@ -140,3 +142,8 @@ def _name_closed(acting: Acting, result: Brief) -> None:
         result.left_out.append(LeftOut("memory pages", ("memory:read",)))
     elif "memory.sensitive:read" not in acting.scopes:
         result.left_out.append(LeftOut("pages marked sensitive, if any", ("memory:read", "memory.sensitive:read")))
+    for extension in map(extension_of, acting.context.extensions):
+        how = f"profile_get with namespace {extension.id}" if extension.is_profile else HANDOFFS
+        scope = f"{extension.stem}:read"
+        what = f"{extension.title.lower()}, if any"
+        result.left_out.append(LeftOut(f"{what}: use {how}") if scope in acting.scopes else LeftOut(what, (scope,)))

@@ -65,7 +65,7 @@ async def ask(services: Services, context: ContextRow, params: Params, *, mcp_ur
     if client_id is not None:
         async with services.store.read() as tx:
             client = await tx.grants.client(context.context_id, client_id)
-    request = read_authorize(params, client, kind=context.kind, mcp_url=mcp_url)
+    request = read_authorize(params, client, offer=context.offer, mcp_url=mcp_url)
     if client is None or not isinstance(request, AuthorizeRequest):
         return Untrusted("This app is not registered here.") if isinstance(request, AuthorizeRequest) else request
     return Asked(request, client)
@@ -141,11 +141,11 @@ async def _answer(
     client: ClientRow,
     ticked: Collection[str],
 ) -> Approved | Denied:
-    kind = session.context.kind
-    scopes = effective(set(pending.scopes) & set(ticked), kind)
+    offer = session.context.offer
+    scopes = effective(set(pending.scopes) & set(ticked), offer)
     if scopes <= {OFFLINE_ACCESS}:
         return await _deny(tx, services, session, pending)
-    made = new_grant(services, session, client, canonical(scopes, kind))
+    made = new_grant(services, session, client, canonical(scopes, offer))
     try:
         code, row = _code(services, pending, made.row, made.opened)
     finally:

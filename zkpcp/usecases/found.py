@@ -11,7 +11,7 @@ from zkpcp.core.grants import Actor, parse_handle, parse_principal
 from zkpcp.core.stored import ContextRow, ProfileChangeRow, ProfileRow, SeedWrapRow
 from zkpcp.errors import ConflictError, InvalidInputError, Violation
 from zkpcp.usecases.audit_log import record
-from zkpcp.usecases.profile import namespaces_of
+from zkpcp.usecases.profile import own_namespace
 from zkpcp.usecases.services import Services
 from zkpcp.vault import holders, records, seeds
 from zkpcp.vault.holders import Founding
@@ -124,7 +124,7 @@ def _first_profile(
     services: Services, context: ContextRow, founding: Founding, name: str
 ) -> tuple[ProfileRow, ProfileChangeRow]:
     """A profile that holds only the name, sealed with the keys that are just being made. Raises InvalidInputError."""
-    namespace = namespaces_of(context.kind)[0]
+    namespace = own_namespace(context.kind)
     at_ms = context.created_ms
     first = profile_format.update(namespace, None, {"name": name}, now_ms=at_ms, schemas=services.schemas)
     with holders.open_principal(context.controller, founding.opened, founding.roster, founding.keyring) as keys:

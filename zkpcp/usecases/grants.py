@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from zkpcp.core.audit import Action, Channel
 from zkpcp.core.grants import GRANT_IDLE_LIFETIME_S, Actor
-from zkpcp.core.scopes import OFFLINE_ACCESS, canonical, default_grant, effective, known_scopes
+from zkpcp.core.scopes import OFFLINE_ACCESS, Offer, canonical, default_grant, effective, known_scopes
 from zkpcp.core.stored import ClientRow, ContextRow, GrantRow
 from zkpcp.errors import ConflictError, InvalidInputError, NotFoundError, Violation
 from zkpcp.ports import Transaction
@@ -93,7 +93,7 @@ async def create_grant(
     name = clean_name(client_name)
     if not name:
         raise InvalidInputError("the client needs a name", [Violation("client_name", "must show something")])
-    granted = own_scopes(scopes, session.context.kind)
+    granted = own_scopes(scopes, session.context.offer)
     context_id = session.context.context_id
     client = ClientRow(
         context_id=context_id,
@@ -144,7 +144,7 @@ def new_grant(services: Services, session: OpenSession, client: ClientRow, scope
         signature=b"",
         anchor=b"",
     )
-    return holders.make_grant(session.keyring, grant=unkeyed, kind=session.context.kind, entropy=services.entropy)
+    return holders.make_grant(session.keyring, grant=unkeyed, offer=session.context.offer, entropy=services.entropy)
 
 
 async def add_grant(
@@ -185,17 +185,17 @@ async def record_issue(
     )
 
 
-def own_scopes(text: str, kind: str) -> tuple[str, ...]:
+def own_scopes(text: str, offer: Offer) -> tuple[str, ...]:
     """The scopes that an owner names for a program of theirs; none named ask for the default grant.
 
     Raises InvalidInputError for scopes that do not exist or open nothing.
     """
     asked = set(text.split())
     if not asked:
-        return default_grant(kind)
-    if not asked <= set(known_scopes(kind)):
+        return default_grant(offer.kind)
+    if not asked <= set(known_scopes(offer)):
         raise InvalidInputError("a scope does not exist here", [Violation("scope", "must be scopes of this context")])
-    if effective(asked, kind) != asked or asked == {OFFLINE_ACCESS}:
+    if effective(asked, offer) != asked or asked == {OFFLINE_ACCESS}:
         rule = "a scope over sensitive pages needs its base scope, and offline_access needs another scope"
         raise InvalidInputError("the scopes open nothing", [Violation("scope", rule)])
-    return canonical(asked, kind)
+    return canonical(asked, offer)

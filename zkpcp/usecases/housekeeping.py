@@ -1,4 +1,4 @@
-"""What has to end by itself, and needs no key: pages past their retention, idle grants, spent tokens, old sessions.
+"""What has to end by itself, and needs no key: pages and hand-offs past their retention, idle grants, spent tokens, old sessions.
 
 Runs at the start of the server and every hour after that, so downtime only delays it (ERA-08, AUTH-45). Each context is
 swept in a transaction of its own, with its audit entry; a sweep that found nothing leaves none.

@@ -72,8 +72,8 @@ async def begin(
     name = clean_name(client_name)
     if not name:
         raise InvalidInputError("the client needs a name", [Violation("client", "must show something")])
-    kind = session.context.kind
-    granted = canonical({*own_scopes(scopes, kind), OFFLINE_ACCESS}, kind)
+    offer = session.context.offer
+    granted = canonical({*own_scopes(scopes, offer), OFFLINE_ACCESS}, offer)
     client = ClientRow(
         context_id=session.context.context_id,
         client_id=_client_id(name),

@@ -1,4 +1,8 @@
-"""Reading and changing profiles (PROF-01 to PROF-05): a merge patch either gives a valid profile or changes nothing."""
+"""Reading and changing profiles (PROF-01 to PROF-06): a merge patch either gives a valid profile or changes nothing.
+
+A context has one profile of its kind and, for each enabled extension of the profile, a namespace of its own with its own
+scopes. A disabled namespace is as one that does not exist.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from zkpcp.core import profile as profile_format
+from zkpcp.core.extensions import extension_of, stem_of
 from zkpcp.core.instants import to_rfc3339
 from zkpcp.core.schemas import JsonObject, JsonValue
+from zkpcp.core.scopes import Offer
 from zkpcp.core.stored import ProfileRow
 from zkpcp.errors import ForbiddenError, InvalidInputError, Violation
 from zkpcp.usecases.access import Acting
@@ -31,19 +37,25 @@ class Profiles:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Changed:
-    """The profile after a patch, when, and JSON pointers to the members that differ now.
+    """The namespace, its profile after a patch, when, and JSON pointers to the members that differ now.
 
     ``profile`` is None when it is empty, and for a caller who may write but not read it (SCOPE-01).
     """
 
+    namespace: str
     profile: JsonObject | None
     updated: str
     members: tuple[str, ...]
 
 
-def namespaces_of(kind: str) -> tuple[str, ...]:
-    """The profile namespaces of a context: a team has a team profile, everybody else a profile of a person."""
-    return (TEAM,) if kind == "team" else (CORE,)
+def own_namespace(kind: str) -> str:
+    """A context's own profile: a team has a team profile, everybody else a profile of a person."""
+    return TEAM if kind == "team" else CORE
+
+
+def namespaces_of(offer: Offer) -> tuple[str, ...]:
+    """The profile namespaces of a context: its own, then those of the enabled extensions."""
+    return (own_namespace(offer.kind), *(name for name in offer.extensions if extension_of(name).is_profile))
 
 
 async def get_profiles(services: Services, acting: Acting, namespaces: Sequence[str] | None = None) -> Profiles:
@@ -52,12 +64,14 @@ async def get_profiles(services: Services, acting: Acting, namespaces: Sequence[
     Raises InvalidInputError for an unknown namespace, ForbiddenError when none of the asked-for ones is readable.
     """
     async with calling(services, acting, GET) as call:
-        known = namespaces_of(acting.context.kind)
+        known = namespaces_of(acting.context.offer)
         asked = known if namespaces is None else _known(namespaces, known, "/namespaces")
-        readable = tuple(name for name in asked if f"{name}:read" in acting.scopes)
+        readable = tuple(name for name in asked if f"{stem_of(name)}:read" in acting.scopes)
         if not readable:
-            raise ForbiddenError("reading the profile needs another scope", tuple(f"{name}:read" for name in asked))
-        call.categories.update(readable)
+            wanted = known[:1] if namespaces is None else asked
+            needed = tuple(f"{stem_of(name)}:read" for name in wanted)
+            raise ForbiddenError("reading the profile needs another scope", needed)
+        call.categories.update(stem_of(name) for name in readable)
         async with services.store.read() as tx:
             rows = {name: await tx.profiles.profile(acting.context_id, name) for name in readable}
         call.decrypted = any(row is not None for row in rows.values())
@@ -76,9 +90,10 @@ async def update_profile(
     """
     async with calling(services, acting, UPDATE) as call:
         name = _target(acting, namespace)
-        call.categories.add(name)
-        if f"{name}:write" not in acting.scopes:
-            raise ForbiddenError("changing the profile needs another scope", (f"{name}:write",))
+        stem = stem_of(name)
+        call.categories.add(stem)
+        if f"{stem}:write" not in acting.scopes:
+            raise ForbiddenError("changing the profile needs another scope", (f"{stem}:write",))
         async with services.store.write() as tx:
             row = await tx.profiles.profile(acting.context_id, name, lock=True)
             call.decrypted = row is not None
@@ -99,8 +114,8 @@ async def update_profile(
             await tx.profiles.put(sealed, change)
             call.counts["members"] = len(result.changed)
             await call.record(tx)
-        readable = f"{name}:read" in acting.scopes
-        return Changed(result.profile if readable else None, to_rfc3339(updated_ms), result.changed)
+        readable = f"{stem}:read" in acting.scopes
+        return Changed(name, result.profile if readable else None, to_rfc3339(updated_ms), result.changed)
 
 
 def _opened(acting: Acting, namespace: str, row: ProfileRow | None) -> JsonObject | None:
@@ -108,7 +123,7 @@ def _opened(acting: Acting, namespace: str, row: ProfileRow | None) -> JsonObjec
 
 
 def _target(acting: Acting, namespace: str | None) -> str:
-    known = namespaces_of(acting.context.kind)
+    known = namespaces_of(acting.context.offer)
     return known[0] if namespace is None else _known((namespace,), known, "/namespace")[0]
 
 

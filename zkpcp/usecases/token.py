@@ -213,7 +213,7 @@ def _checked(presented: _Presented, grant: GrantRow, token: TokenRow, now_ms: in
     asked = set((presented.params.one("scope") or "").split())
     if not asked <= set(grant.scopes):
         return TokenRefusal("invalid_scope", "scope can only narrow what was granted")
-    return canonical(asked, presented.context.kind) if asked else grant.scopes
+    return canonical(asked, presented.context.offer) if asked else grant.scopes
 
 
 def _proves(params: Params, token: TokenRow) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from zkpcp.core import roster as roster_format
 from zkpcp.core.roster import Principal, Roster
-from zkpcp.core.scopes import effective, join
+from zkpcp.core.scopes import Offer, effective, join
 from zkpcp.core.slots import MAIN_PARTITION, Slice, slice_for
 from zkpcp.core.stored import GrantRow, HolderKind, KeyringRow, RosterRow
 from zkpcp.crypto import keyring as keyring_format
@@ -126,14 +126,14 @@ def make_grant(
     owner: OpenKeyring,
     *,
     grant: GrantRow,
-    kind: str,
+    offer: Offer,
     partitions: Iterable[str] = (MAIN_PARTITION,),
     entropy: Entropy,
 ) -> NewGrant:
     """Fill in keys, signature and anchor of a grant that its principal has approved, and seal its sliced keyring.
 
-    ``owner`` is the consenting principal's open keyring; ``grant`` carries everything but keys; ``kind`` is the
-    context's.
+    ``owner`` is the consenting principal's open keyring; ``grant`` carries everything but keys; ``offer`` is
+    the context's.
     """
     seed = new_seed(entropy)
     kem, signing = _key_pairs(seed, "grant")
@@ -143,7 +143,7 @@ def make_grant(
         signature=owner.sign("grant", *_grant_fields(unsigned)),
         anchor=_sealed_anchor(seed, unsigned, owner.roster, entropy),
     )
-    contents = _slice(owner, slice_for(effective(grant.scopes, kind), partitions))
+    contents = _slice(owner, slice_for(effective(grant.scopes, offer), partitions))
     try:
         keyring = _sealed_keyring(contents, owner.roster, "grant", grant.grant_id, row.kem_public, owner)
     finally:

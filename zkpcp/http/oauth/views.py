@@ -64,7 +64,7 @@ def consent_view(
     action_url: str,
 ) -> ConsentView:
     """What the page shows for a pending authorization."""
-    known = known_scopes(context.kind)
+    known = known_scopes(context.offer)
     asked = [known[name] for name in pending.scopes if name in known]
     return ConsentView(
         client_name=client.name,

@@ -9,7 +9,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from zkpcp.core.scopes import known_scopes
+from zkpcp.core.scopes import Offer, known_scopes
 from zkpcp.core.stored import GrantRow
 from zkpcp.http.pages.render import Moment
 from zkpcp.http.pages.web import Web, posted, see_other, signed_in
@@ -78,7 +78,7 @@ async def show(web: Web, request: Request) -> Response:
             controller=context.controller,
             mcp_url=mcp_url,
             how_to=how_to_connect(context.handle, mcp_url, is_loopback=web.site.is_loopback),
-            grants=[_in_words(grant, context.kind) for grant in grants],
+            grants=[_in_words(grant, context.offer) for grant in grants],
         )
 
 
@@ -90,8 +90,8 @@ async def disconnect(web: Web, request: Request) -> Response:
         return see_other(web, f"{owner.place.base_path}/")
 
 
-def _in_words(grant: GrantRow, kind: str) -> ConnectedApp:
-    known = known_scopes(kind)
+def _in_words(grant: GrantRow, offer: Offer) -> ConnectedApp:
+    known = known_scopes(offer)
     sentences = tuple(known[scope].sentence for scope in grant.scopes if scope in known)
     return ConnectedApp(
         grant.grant_id, grant.client_name, sentences, Moment.of(grant.created_ms), Moment.of(grant.used_ms)

@@ -131,7 +131,7 @@ async def to_sign_in(web: Web, request: Request) -> Response:
     place = await place_of(web, request)
     url = f"{place.base_path}/sign-in"
     if request.method == "GET":
-        # Not request.url: the standard library caches every URL that it takes apart, and so would keep this one (KEY-04).
+        # Not request.url: the standard library keeps the last URLs that it took apart (KEY-04).
         path, query = request.scope["path"], request.scope["query_string"].decode("latin-1")
         target = path + (f"?{query}" if query else "")
         url += f"?next={quote(target, safe='')}"

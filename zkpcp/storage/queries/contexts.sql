@@ -10,10 +10,24 @@ insert into audit_heads (context_id, seq, hash)
 values ($1, $2, $3)
 
 -- name: by_handle
--- The way from the public name to the context id; the one look-up that cannot start from the id.
-select context_id, handle, kind, controller, controller_type, created_ms, locked_ms
-from contexts
-where handle = $1
+-- The way from the public name to the context id; the one look-up that cannot start from the id. One row for each enabled
+-- extension, or a single one without.
+select c.context_id, c.handle, c.kind, c.controller, c.controller_type, c.created_ms, c.locked_ms, e.extension
+from contexts c
+left join enabled_extensions e on e.context_id = c.context_id
+where c.handle = $1
+order by e.extension
+
+-- name: enable_extension
+-- Nothing is inserted when it is enabled already.
+insert into enabled_extensions (context_id, extension, enabled_ms)
+values ($1, $2, $3)
+on conflict do nothing
+
+-- name: disable_extension
+-- Its data stays.
+delete from enabled_extensions
+where context_id = $1 and extension = $2
 
 -- name: handles
 -- Every handle, for the command line and the root page of a single-context server.

@@ -63,6 +63,7 @@ def upgrade() -> None:
     _grants()
     _pages()
     _profiles()
+    _extensions()
     _audit()
 
 
@@ -257,6 +258,20 @@ def _profiles() -> None:
         _text("principal"),
         _text("client", nullable=True),
         _number("generation"),
+        _bytes("sealed"),
+    )
+
+
+def _extensions() -> None:
+    _create("enabled_extensions", ("extension",), _text("extension"), _number("enabled_ms"), compact=True)
+    _create(
+        "handoffs",
+        ("handoff_id",),
+        _text("handoff_id"),
+        _number("generation"),
+        _number("version"),
+        _number("updated_ms"),
+        _number("expires_ms"),
         _bytes("sealed"),
     )
 
