@@ -87,7 +87,7 @@ def _rates(figures: list[http_calls.Figure], scene: Scene) -> Table:
     title = f"Calls over HTTP at {scene.size.http_pages} pages ({scene.engine}, wipe-on-free on)"
     table = _table(title, "call", "connections", "calls/s", "of the echo", "p50 ms", "p99 ms")
     for figure in figures:
-        numbers = (f"{figure.per_s:.0f}", f"{figure.ratio:.2f}", f"{figure.p50_ms:.1f}", f"{figure.p99_ms:.1f}")
+        numbers = (f"{figure.per_s:.0f}", f"{figure.ratio:.3f}", f"{figure.p50_ms:.1f}", f"{figure.p99_ms:.1f}")
         table.add_row(figure.kind, str(figure.connections), *numbers)
     return table
 
@@ -106,6 +106,7 @@ def _sizes(figures: list[footprint.Figure], scene: Scene) -> Table:
     table = _table(f"Footprint ({scene.engine})", "", "wiping", "not wiping", "goal")
     start, rest = footprint.GOALS["start_s"], footprint.GOALS["rest_mb"]
     table.add_row("start to first answer, s", *(f"{figure.start_s:.2f}" for figure in figures), f"{start:.0f}")
+    table.add_row("processor time of the start, s", *(f"{figure.start_cpu_s:.2f}" for figure in figures), "")
     table.add_row("memory after the start, MB", *(f"{figure.start_mb:.0f}" for figure in figures), "")
     table.add_row("memory after a sign-in, MB", *(f"{figure.rest_mb:.0f}" for figure in figures), f"{rest:.0f}")
     table.add_row("memory after many calls, MB", *(f"{figure.worked_mb:.0f}" for figure in figures), "")

@@ -34,6 +34,7 @@ class Figure:
 
     wipe_on_free: bool
     start_s: float
+    start_cpu_s: float
     start_mb: float
     rest_mb: float
     worked_mb: float
@@ -52,13 +53,13 @@ def measure(scene: Scene) -> list[Figure]:
 def _figure(
     scene: Scene, deployment: Deployment, ratio: float, done: Callable[[int], None], *, wipe_on_free: bool
 ) -> Figure:
-    starts: list[float] = []
+    starts: list[tuple[float, float]] = []
     for _ in range(scene.size.starts - 1):
         with serving(deployment, wipe_on_free=wipe_on_free) as server:
-            starts.append(server.started_s)
+            starts.append((server.started_s, server.cpu_s()))
         done(1)
     with serving(deployment, wipe_on_free=wipe_on_free) as server:
-        starts.append(server.started_s)
+        starts.append((server.started_s, server.cpu_s()))
         fresh = server.rss_bytes()
         _sign_in(server)
         time.sleep(REST_S)
@@ -69,7 +70,8 @@ def _figure(
         time.sleep(REST_S)
         worked = server.rss_bytes()
         done(1)
-    return Figure(wipe_on_free, median(starts), fresh / _MB, at_rest / _MB, worked / _MB, ratio)
+    start_s, start_cpu_s = (median(values) for values in zip(*starts, strict=True))
+    return Figure(wipe_on_free, start_s, start_cpu_s, fresh / _MB, at_rest / _MB, worked / _MB, ratio)
 
 
 def _sign_in(server: Server) -> None:

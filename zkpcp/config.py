@@ -53,6 +53,9 @@ class Settings(BaseSettings):
     mcp_lenient_era: bool = Field(
         default=False, description="Serve MCP requests whose header and body name different protocol eras."
     )
+    extension_schemas: Path | None = Field(
+        default=None, description="A folder of schemas for further profile extensions, <namespace>.schema.json each."
+    )
     wipe_on_free: bool = Field(
         default=True, description="Start the process with allocators that overwrite freed memory; costs some speed."
     )

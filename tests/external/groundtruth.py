@@ -32,7 +32,7 @@ from zkpcp.usecases.session import open_session, sign_in
 from zkpcp.vault.secrets import CHEAPEST
 
 _CHECKER: Final = "mcp-groundtruth"
-_TIMEOUT_S: Final = 400.0
+_TIMEOUT_S: Final = 600.0
 _PAGE: Final = "notes/herons"
 _BODY: Final = "# Herons\n\nThey nest early, above the weir.\n"
 ARGUMENTS: Final[Mapping[str, Mapping[str, object]]] = {

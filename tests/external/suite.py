@@ -14,7 +14,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Thread
 from typing import Any, Final
@@ -55,7 +55,7 @@ def check_server(tools: Tools, scene: Scene, results: Path, revision: str) -> Fi
         command = [*tools.suite, "server", *options]
         ran = run(command, log=results / f"suite-{revision}.log", cwd=tools.node_folder, timeout_s=_TIMEOUT_S)
     expected = frozenset(yaml.safe_load(baseline.read_text(encoding="utf-8"))["server"])
-    return _judge(f"MCP conformance, server, {revision}", list(_checks(out)), expected, ran.status)
+    return judge(f"MCP conformance, server, {revision}", list(_checks(out)), expected, ran.status)
 
 
 def check_authorization(tools: Tools, scene: Scene, results: Path) -> Finding:
@@ -71,10 +71,15 @@ def check_authorization(tools: Tools, scene: Scene, results: Path) -> Finding:
     log = results / "suite-authorization.log"
     with _started(command, tools.node_folder) as process:
         status = _approve_what_it_prints(process, log)
-    return _judge("MCP conformance, authorization", list(_checks(out)), frozenset(), status)
+    checks = list(_checks(out))
+    finding = judge("MCP conformance, authorization", checks, frozenset(), status)
+    if any(check.name.startswith("authorization-code-grant:") and check.status == "SUCCESS" for check in checks):
+        return finding
+    return replace(finding, problems=(*finding.problems, "authorization-code-grant: did not pass"))
 
 
-def _judge(checker: str, checks: list[Check], expected: frozenset[str], status: int) -> Finding:
+def judge(checker: str, checks: list[Check], expected: frozenset[str], status: int) -> Finding:
+    """Hold what the suite found against a baseline."""
     failing = {check.name: check.message for check in checks if check.status in _BAD}
     good = Counter(check.status for check in checks)["SUCCESS"]
     problems = [f"{name}: {message}" for name, message in failing.items() if name not in expected]
@@ -89,10 +94,10 @@ def _judge(checker: str, checks: list[Check], expected: frozenset[str], status: 
 
 
 def _checks(out: Path) -> Iterator[Check]:
-    """Every check in a folder of the suite's results: ``<kind>-<scenario>-<time>/checks.json``."""
+    """Every check in a folder of the suite's results: ``<whose>-<scenario>-<time>/checks.json``."""
     for path in sorted(out.glob("*/checks.json")):
         scenario = re.sub(r"-\d{4}-\d\d-\d\dT[\d-]+Z$", "", path.parent.name)
-        scenario = re.sub(r"^(server|authorization)-", "", scenario, count=1)
+        scenario = re.sub(r"^(authorization-server|server)-", "", scenario)
         entries: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
         for entry in entries:
             yield Check(f"{scenario}:{entry['id']}", entry["status"], str(entry.get("errorMessage", ""))[:200])

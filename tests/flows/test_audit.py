@@ -26,7 +26,7 @@ from zkpcp.core.audit import Channel, Entry, Outcome
 from zkpcp.core.instants import to_rfc3339
 from zkpcp.core.stored import AuditHead, AuditRow
 from zkpcp.errors import ForbiddenError, InvalidInputError, RefusedError, UnavailableError
-from zkpcp.ports import Audit, Contexts, Credentials, Grants, Pages, Profiles, Store, Transaction
+from zkpcp.ports import Audit, Contexts, Credentials, Grants, Handoffs, Pages, Profiles, Store, Transaction
 from zkpcp.usecases.found import found_context
 from zkpcp.usecases.log import LogFilters
 from zkpcp.usecases.session import sign_in
@@ -190,6 +190,10 @@ class _FullLogTransaction:
     @property
     def profiles(self) -> Profiles:
         return self._tx.profiles
+
+    @property
+    def handoffs(self) -> Handoffs:
+        return self._tx.handoffs
 
     @property
     def audit(self) -> Audit:

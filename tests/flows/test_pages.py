@@ -32,6 +32,7 @@ from zkpcp.http.pages.forms import local_path
 from zkpcp.storage.schema import TABLES
 from zkpcp.testing import FixedClock
 from zkpcp.usecases.access import owner_acting
+from zkpcp.usecases.forget import delete_page
 from zkpcp.usecases.grants import create_grant
 from zkpcp.usecases.profile import get_profiles
 from zkpcp.usecases.remember import write_page
@@ -612,3 +613,22 @@ async def test_an_unknown_address_is_json_to_programs_and_below_well_known() -> 
     kinds = [answer.headers["content-type"].partition(";")[0] for answer in answers]
     assert [answer.status_code for answer in answers] == [404, 404, 404]
     assert kinds == ["application/json", "application/json", "text/html"]
+
+
+@pytest.mark.requirement("ERA-07")
+async def test_the_owner_puts_a_deleted_page_back() -> None:
+    server = page_server()
+    async with browsing(server) as browser:
+        await set_up(browser)
+        async with owner(server) as session:
+            who = owner_acting(session)
+            await write_page(server.web.services, who, path="notes/tea", body="two spoons of assam")
+            await delete_page(server.web.services, who, path="notes/tea")
+        assert "Tea" not in (await browser.get("/c/ada/pages")).text
+        listed = await browser.get("/c/ada/deleted")
+        page_id = re.findall(r'name="page_id" value="([^"]+)"', listed.text)[0]
+        answer = {"form_token": form_token(listed.text), "page_id": page_id}
+        back = await browser.post("/c/ada/deleted", data=answer)
+        shown = await browser.get(back.headers["location"])
+
+    assert "two spoons of assam" in shown.text

@@ -14,8 +14,6 @@ import mcp
 import orjson
 from mcp.client.streamable_http import streamable_http_client
 
-from zkpcp.core.schemas import JsonObject
-
 LEGACY: Final = "2025-11-25"
 MODERN: Final = "2026-07-28"
 _META: Final = "io.modelcontextprotocol/"
@@ -40,13 +38,13 @@ class BareClient:
     url: str
     token: str = field(repr=False)
 
-    async def call(self, name: str, arguments: Mapping[str, object]) -> JsonObject:
+    async def call(self, name: str, arguments: Mapping[str, object]) -> dict[str, Any]:
         """The result of a tool call that HTTP and JSON-RPC let through."""
         reply = await self.post(name, arguments)
         assert reply.status_code == 200, reply.status_code
         message: dict[str, Any] = reply.json()
         assert "error" not in message, message["error"]
-        result: JsonObject = message["result"]
+        result: dict[str, Any] = message["result"]
         return result
 
     async def post(self, name: str, arguments: Mapping[str, object]) -> httpx2.Response:
@@ -59,7 +57,7 @@ class BareClient:
 
 @dataclass(frozen=True, slots=True)
 class QuickClient:
-    """Tool calls on a connection of their own each, with so little work per call that the server is never waited for."""
+    """Tool calls, each on a connection of its own, with so little work per call that many keep the server busy."""
 
     url: str
     token: str = field(repr=False)

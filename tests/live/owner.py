@@ -74,5 +74,3 @@ async def connected(
             refresh_token=made.refresh.text() if made.refresh else "",
             recovery_code=founded.recovery_code.printable(),
         )
-
-

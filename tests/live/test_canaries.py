@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import gzip
-import secrets
+import hashlib
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,9 +31,14 @@ from zkpcp.crypto.tokens import parse_token
 _ALPHABET: Final = "bdfghjklmnprtvwxz"
 
 
-def invented_word() -> str:
+def invented_word(label: str) -> str:
     """Twenty letters that stand nowhere else, in lower case: terms and folded paths keep them as they are."""
-    return "".join(secrets.choice(_ALPHABET) for _ in range(20))
+    return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in noise(label, 20))
+
+
+def noise(label: str, size: int) -> bytes:
+    """Bytes without a pattern, the same ones in every run."""
+    return hashlib.shake_256(label.encode()).digest(size)
 
 
 @dataclass(frozen=True)
@@ -140,7 +145,9 @@ async def through_the_pages(connection: Connection, words: Words) -> str:
     origin = connection.mcp_url.partition("/c/")[0]
     async with httpx2.AsyncClient(base_url=origin, headers={"origin": origin}, timeout=60) as http:
         base = f"/c/{connection.handle}"
-        wrong = await http.post(f"{base}/sign-in", data={"passphrase": f"{words.secret} is wrong", "next": words.secret})
+        wrong = await http.post(
+            f"{base}/sign-in", data={"passphrase": f"{words.secret} is wrong", "next": words.secret}
+        )
         setup = {"handle": f"{words.secret}!", "name": words.secret, "kind": words.secret}
         await http.post("/set-up", data={**setup, "passphrase": words.secret, "passphrase_again": "another"})
         await http.post(
@@ -223,7 +230,7 @@ async def assert_log_is_clean(server: RunningServer, secret: str) -> None:
 
 @pytest.mark.requirement("KEY-05", "KEY-06", "AUTH-35", "AUD-04", "SEC-12", "MEM-20")
 async def test_no_word_of_a_context_is_in_the_files_of_sqlite_or_in_the_logs(make_server: ServerMaker) -> None:
-    words = Words(invented_word(), invented_word())
+    words = Words(invented_word("secret"), invented_word("control"))
     server = make_server(real_command=True)
     server.start()
 
@@ -243,7 +250,7 @@ async def test_no_word_of_a_context_is_in_the_files_of_sqlite_or_in_the_logs(mak
 async def test_no_word_of_a_context_is_in_the_data_directory_of_postgresql_or_in_the_logs(
     make_server: ServerMaker,
 ) -> None:
-    words = Words(invented_word(), invented_word())
+    words = Words(invented_word("secret"), invented_word("control"))
     with running_postgres() as database:
         server = make_server(database.fresh_database(), real_command=True)
         server.start()
@@ -287,15 +294,15 @@ def assert_logs_are_searched(server: RunningServer) -> None:
 def test_the_search_finds_a_planted_word_in_every_form(
     write_down: Callable[[str], bytes], pack: Callable[[bytes], bytes], tmp_path: Path
 ) -> None:
-    word = invented_word()
-    (tmp_path / "file").write_bytes(secrets.token_bytes(1000) + pack(write_down(word)) + secrets.token_bytes(1000))
+    word = invented_word("planted")
+    (tmp_path / "file").write_bytes(noise("before", 1000) + pack(write_down(word)) + noise("after", 1000))
 
     assert {hit[:2] for hit in found_in(files_below(tmp_path), {"word": word.encode()})} == {("file", "word")}
-    assert found_in(files_below(tmp_path), {"other": invented_word().encode()}) == []
+    assert found_in(files_below(tmp_path), {"other": invented_word("other").encode()}) == []
 
 
 def test_bytes_that_are_no_text_are_looked_for_too() -> None:
-    key = bytes([255]) + secrets.token_bytes(31)
+    key = bytes([255]) + noise("key", 31)
 
     assert "UTF-16LE" not in forms(key)
     assert {form for _, form in occurrences(b"..." + base64.b64encode(key), {"key": key})} >= {"base64 at 0"}

@@ -98,8 +98,8 @@ async def _listed(connection: Connection) -> dict[str, str]:
         assert listed is not None
         cursor = listed["structuredContent"]["next_cursor"]
         paths = [page["path"] for page in listed["structuredContent"]["pages"]]
-        for path, result in zip(paths, await asyncio.gather(*(_read(client, path) for path in paths)), strict=True):
-            bodies[path] = result
+        read = await asyncio.gather(*(_read(client, path) for path in paths))
+        bodies |= dict(zip(paths, read, strict=True))
     return bodies
 
 

@@ -108,7 +108,7 @@ async def _grant_seed(server: RunningServer, connection: Connection) -> bytes:
 
 
 async def test_the_search_finds_what_a_request_in_progress_holds(wiping_server: RunningServer) -> None:
-    held = f"{invented_word()}{invented_word()}"
+    held = invented_word("held by a request")
     reader, writer = await asyncio.open_connection("127.0.0.1", wiping_server.port)
     form = f"passphrase={held}"
     headers = "content-type: application/x-www-form-urlencoded\r\ncontent-length: 4000\r\n"
@@ -131,7 +131,7 @@ async def test_nothing_of_a_burst_is_left_once_its_connections_are_closed(wiping
     unwanted: dict[str, bytes] = {}
 
     for number in range(BURSTS):
-        words = Words(invented_word(), invented_word())
+        words = Words(invented_word(f"burst {number}"), "")
         connection = await connected(wiping_server, passphrase=words.passphrase, name=f"{words.secret} founder")
         found = await burst(wiping_server, connection, words)
         unwanted |= {f"burst {number}: {name}": value for name, value in found.items()}

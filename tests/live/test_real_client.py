@@ -1,4 +1,4 @@
-"""The whole job with the real client against a real server: both engines, every mode of the client, the same answers."""
+"""The whole job with the real client against a real server: both engines, every mode, the same answers."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Job:
 
 
 def normal(value: Any) -> Any:  # noqa: ANN401 - whatever JSON it is
-    """The value without what differs between two runs: instants, ids (but not their kind), scores of time, durations."""
+    """The value without what differs between two runs: instants, ids (but their kind), scores of time, durations."""
     match value:
         case dict():
             hidden = {name for name in _OF_THE_MOMENT if value.get(name) is not None}
@@ -133,7 +133,7 @@ async def test_every_tool_of_the_profile_is_listed_and_answers_what_was_asked(se
         profile = await job.call("profile_get")
         log = await job.call("audit_list", {"limit": 50, "action": "memory_write"})
 
-    assert sorted(names) == [
+    assert set(names) >= {
         "audit_list",
         "context_brief",
         "memory_list",
@@ -142,7 +142,7 @@ async def test_every_tool_of_the_profile_is_listed_and_answers_what_was_asked(se
         "memory_write",
         "profile_get",
         "profile_update",
-    ]
+    }
     assert page["page"]["body"] == "# Beans\r\n\r\nThe beans climb  \nand the peas too.\n\nPicked."
     assert page["page"]["frontmatter"]["title"] == "Beans"
     assert {entry["path"] for entry in found["results"]} == {"garden/beans", "garden/plan"}

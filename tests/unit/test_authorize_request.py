@@ -91,11 +91,11 @@ def test_a_client_that_asks_for_nothing_known_asks_for_the_default_grant() -> No
 
 
 def test_unknown_scopes_and_stray_blanks_are_dropped() -> None:
-    asked = requested_scopes(" memory:read  claudeai\nprofile.core:read ", "personal", refreshable=False)
+    asked = requested_scopes(" memory:read  claudeai\nprofile.core:read ", Offer("personal"), refreshable=False)
 
     assert asked == ("profile.core:read", "memory:read")
 
 
 def test_a_client_with_the_refresh_grant_asks_to_stay_connected() -> None:
-    assert requested_scopes("memory:read", "personal", refreshable=True) == ("memory:read", OFFLINE_ACCESS)
-    assert requested_scopes("memory:read", "personal", refreshable=False) == ("memory:read",)
+    assert requested_scopes("memory:read", Offer("personal"), refreshable=True) == ("memory:read", OFFLINE_ACCESS)
+    assert requested_scopes("memory:read", Offer("personal"), refreshable=False) == ("memory:read",)

@@ -88,7 +88,7 @@ KNOWN: Final[Mapping[str, Extension]] = MappingProxyType(
             ),
             _profile("legal", "Legal", "your lawyers, mandates, and where contracts and wills are kept"),
             _profile("family", "Family", "the people close to you, whom to call in an emergency, pets, dates"),
-            _profile("finance", "Finance", "your banks, insurances and advisers by reference, goals; no account numbers"),
+            _profile("finance", "Finance", "banks, insurances and advisers by reference, goals; no account numbers"),
             _profile("home", "Home", "where you live, who lives there, equipment, services, how the household runs"),
             Extension(
                 id=HANDOFF,
@@ -152,8 +152,8 @@ def available(schema_names: Iterable[str]) -> tuple[Extension, ...]:
 
 def broken_registration_rules(namespace: str, schema: JsonObject) -> Iterator[str]:
     """Which rules a schema for somebody else's namespace breaks, in words that hold nothing of it."""
-    if _REVERSE_DNS.fullmatch(namespace) is None or namespace.split(".")[0] in _OURS:
-        yield "must be named by the reverse of a domain, in lower case and 56 characters at most, and not be one of ours"
+    if _REVERSE_DNS.fullmatch(namespace) is None or namespace.split(".", maxsplit=1)[0] in _OURS:
+        yield "must be named by the reverse of a domain: lower case, 56 characters at most, no name of ours"
     properties = schema.get("properties")
     if schema.get("type") != "object" or not isinstance(properties, dict):
         yield "must describe an object by its properties"

@@ -78,7 +78,7 @@ class SessionRow:
 
 @dataclass(frozen=True, slots=True)
 class ClientRow:
-    """An OAuth client. ``source``: where its name comes from, ``dcr`` (the client itself) or ``owner``."""
+    """A client. ``source``: where its name comes from, ``dcr`` (the client itself), ``owner``, or ``local`` (stdio)."""
 
     context_id: str
     client_id: str

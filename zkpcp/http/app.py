@@ -15,6 +15,7 @@ from starlette.routing import Route
 
 from zkpcp import __version__
 from zkpcp.http import errors
+from zkpcp.http.hosts import LocalHostsOnly
 from zkpcp.http.limits import MemoryLimiter
 from zkpcp.http.mcp.mount import mcp_endpoint
 from zkpcp.http.oauth.edge import OAuthEdge
@@ -39,6 +40,8 @@ def create_app(
     """Make the application. ``readable_metadata`` describes the database for the page on metadata (KEY-01)."""
     # No generated API documents, and no redirect that would answer a path before its access check.
     app = FastAPI(title="zkpcp", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+    if site.is_loopback:
+        app.add_middleware(LocalHostsOnly)
     pages = Pages(secure=site.is_secure)
     limiter = MemoryLimiter(services.clock)
     web = Web(

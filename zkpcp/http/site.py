@@ -101,9 +101,17 @@ class Site:
 
     def facts(self, context: ContextRow) -> ContextFacts:
         """What discovery says about a context."""
-        return self._facts(context.handle, context.kind, context.controller_type, self.base_url(context.handle))
+        return self._facts(
+            context.handle,
+            context.kind,
+            context.controller_type,
+            self.base_url(context.handle),
+            extensions=context.extensions,
+        )
 
-    def _facts(self, handle: str, kind: str, controller_type: str, base_url: str) -> ContextFacts:
+    def _facts(
+        self, handle: str, kind: str, controller_type: str, base_url: str, *, extensions: tuple[str, ...] = ()
+    ) -> ContextFacts:
         return ContextFacts(
             handle=handle,
             kind=cast(Literal["personal", "work", "team"], kind),
@@ -111,4 +119,6 @@ class Site:
             base_url=base_url,
             documentation_url=self.documentation_url,
             metadata_url=self.metadata_url,
+            features=("extensions",) if extensions else (),
+            profile_extensions=extensions,
         )

@@ -28,7 +28,7 @@ class SqlContexts:
         self._driver = driver
 
     async def add(self, row: ContextRow) -> None:
-        """Insert the context with an empty audit chain and no extension enabled. Raises ConflictError when the handle is taken."""
+        """Insert the context with an empty audit chain. Raises ConflictError when the handle is taken."""
         added = await self._driver.execute(
             _SQL["add"],
             row.context_id,

@@ -214,7 +214,7 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
                 "version": "counts the hand-off's changes",
                 "updated_ms": "when it was last written (ms since 1970)",
                 "expires_ms": "when it ends (ms since 1970)",
-                "sealed": "sealed: title, text, from and to whom, and whether it is done; its padded length is readable",
+                "sealed": "sealed: title, text, from and to whom, whether it is done; its padded length is readable",
             }
         ),
         "audit_heads": _table(

@@ -1,7 +1,7 @@
 """The owner's choice of extensions (PROF-07): each is enabled and disabled by itself.
 
-A disabled one is not advertised, its scopes count for nothing and its tools are not served; its data stays, sealed under
-its own keys, and is there again when it is enabled again.
+A disabled one is not advertised, its scopes count for nothing and its tools are not served; its data stays, sealed
+under its own keys, and is there again when it is enabled again.
 """
 
 from __future__ import annotations
@@ -44,9 +44,7 @@ async def set_extension(services: Services, session: OpenSession, extension_id: 
         raise NotFoundError("there is no such extension")
     async with services.store.write() as tx:
         if enabled:
-            changed = await tx.contexts.enable_extension(
-                context.context_id, extension.id, services.clock.now_ms()
-            )
+            changed = await tx.contexts.enable_extension(context.context_id, extension.id, services.clock.now_ms())
         else:
             changed = await tx.contexts.disable_extension(context.context_id, extension.id)
         if changed:

@@ -107,20 +107,18 @@ async def create_grant(
     made = new_grant(services, session, client, granted)
     try:
         async with services.store.write() as tx:
-            return await connect_own(tx, services, session, client, made)
+            await tx.grants.add_client(client)
+            return await connect_own(tx, services, session, made)
     finally:
         made.opened.seed.wipe()
 
 
-async def connect_own(
-    tx: Transaction, services: Services, session: OpenSession, client: ClientRow, made: NewGrant
-) -> HeadlessGrant:
-    """Store a client of the owner's with its grant and issue the first tokens, inside the caller's transaction."""
-    await tx.grants.add_client(client)
+async def connect_own(tx: Transaction, services: Services, session: OpenSession, made: NewGrant) -> HeadlessGrant:
+    """Store a grant of the owner's own program and issue its first tokens, inside the caller's transaction."""
     await add_grant(tx, services, session, made, Channel.MANAGEMENT)
     issued = await issue(tx, services, made.row, made.opened, made.row.scopes)
     await record_issue(tx, services, made.row, Action.TOKEN_ISSUED, issued, Channel.MANAGEMENT)
-    grant_id, client_id = made.row.grant_id, client.client_id
+    grant_id, client_id = made.row.grant_id, made.row.client_id
     return HeadlessGrant(grant_id, client_id, issued.access, issued.refresh, issued.expires_in_s, issued.scopes)
 
 

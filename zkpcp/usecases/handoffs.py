@@ -1,7 +1,7 @@
 """Hand-offs between a person's assistants: leaving one, finding those that are open, marking one as done (TOOL-15).
 
-All of a context's hand-offs lie in one slot: whoever may read them reads all, and ``to`` only sorts them. Within the slot,
-writing without reading is policy, as it is for pages.
+All of a context's hand-offs lie in one slot: whoever may read them reads all, and ``to`` only sorts them. Within the
+slot, writing without reading is policy, as it is for pages.
 """
 
 from __future__ import annotations
@@ -45,11 +45,15 @@ async def leave(
     content: str | None,
     to: str | None = None,
     expires: str | None = None,
+    status: str | None = None,
     sender: str,
 ) -> Handoff:
-    """Leave a hand-off. Raises InvalidInputError, and ConflictError when there are too many."""
+    """Leave a hand-off, which begins as open. Raises InvalidInputError, and ConflictError when there are too many."""
     async with calling(services, acting, WRITE, _STEM) as call:
         _require(acting, "write")
+        if status not in (None, "open"):
+            rule = "must be open for a new hand-off"
+            raise InvalidInputError("the status is not valid", [Violation("/status", rule)])
         now_ms = services.clock.now_ms()
         draft = handoff_format.draft(title=title, content=content, to=to, expires=expires, now_ms=now_ms)
         left = Handoff(
@@ -73,10 +77,19 @@ async def leave(
         return left
 
 
-async def set_status(services: Services, acting: Acting, handoff_id: str, status: str) -> Handoff:
-    """Mark a hand-off as done, or open again. Raises NotFoundError for one that is not there or has expired."""
+async def set_status(
+    services: Services, acting: Acting, handoff_id: str, status: str | None, *, beside: Sequence[str] = ()
+) -> Handoff:
+    """Mark a hand-off as done, or open again; ``beside`` names what else was sent, of which nothing can be changed.
+
+    Raises InvalidInputError, and NotFoundError for a hand-off that is not there or has expired.
+    """
     async with calling(services, acting, WRITE, _STEM) as call:
         _require(acting, "write")
+        if beside:
+            rule = "must be left out beside id: a hand-off is not rewritten"
+            raise InvalidInputError("too much was sent", [Violation(f"/{name}", rule) for name in beside])
+        new_status = _status(status)
         async with services.store.write() as tx:
             now_ms = services.clock.now_ms()
             row = await tx.handoffs.handoff(acting.context_id, handoff_id, now_ms, lock=True)
@@ -84,7 +97,7 @@ async def set_status(services: Services, acting: Acting, handoff_id: str, status
                 raise NotFoundError("there is no such hand-off")
             call.decrypted = True
             before = sealing.open_handoff(acting.keys, row)
-            changed = replace(before, status=_status(status), updated_ms=max(now_ms, row.updated_ms + 1))
+            changed = replace(before, status=new_status, updated_ms=max(now_ms, row.updated_ms + 1))
             await tx.handoffs.put(sealing.seal_handoff(acting.keys, changed, row.version + 1, services.entropy))
             call.object_ids.add(changed.id)
             await call.record(tx)
@@ -138,8 +151,8 @@ def _is_behind(place: JsonValue, handoff: Handoff) -> bool:
             return True
 
 
-def _status(text: str) -> Status:
-    if text not in STATUSES:
+def _status(text: str | None) -> Status:
+    if text is None or text not in STATUSES:
         rule = f"must be one of: {', '.join(STATUSES)}"
         raise InvalidInputError("the status is not valid", [Violation("/status", rule)])
     return cast(Status, text)

@@ -1,4 +1,4 @@
-"""What has to end by itself, and needs no key: pages and hand-offs past their retention, idle grants, spent tokens, old sessions.
+"""What has to end by itself, and needs no key: pages and hand-offs past their end, idle grants, tokens, old sessions.
 
 Runs at the start of the server and every hour after that, so downtime only delays it (ERA-08, AUTH-45). Each context is
 swept in a transaction of its own, with its audit entry; a sweep that found nothing leaves none.
@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Final
 
 from zkpcp.core.audit import Action, Channel
+from zkpcp.core.extensions import HANDOFF, KNOWN
 from zkpcp.core.grants import GRANT_IDLE_LIFETIME_S, SESSION_IDLE_S
 from zkpcp.core.stored import ContextRow
+from zkpcp.ports import Transaction
 from zkpcp.usecases.audit_log import record
 from zkpcp.usecases.grants import end_idle_grants
 from zkpcp.usecases.services import Services
@@ -37,14 +39,21 @@ async def sweep(services: Services, context: ContextRow) -> None:
         # A used-up look-up id is kept as long as its token could be replayed by a client that comes back late.
         await tx.grants.sweep_tokens(context.context_id, now_ms, GRANT_IDLE_LIFETIME_S * 1000)
         await tx.credentials.end_sessions_before(context.context_id, now_ms, SESSION_IDLE_S * 1000)
-        pages = await tx.pages.delete_expired(context.context_id, now_ms)
-        if pages:
-            await record(
-                tx,
-                services,
-                context.context_id,
-                action=Action.RETENTION_SWEEP,
-                channel=Channel.SYSTEM,
-                categories=("memory",),
-                counts={"pages": pages},
-            )
+        ctx = context.context_id
+        await _note(tx, services, ctx, "memory", "pages", await tx.pages.delete_expired(ctx, now_ms))
+        await _note(tx, services, ctx, "memory", "deleted_pages", await tx.pages.purge_deleted(ctx, now_ms))
+        await _note(tx, services, ctx, KNOWN[HANDOFF].stem, "handoffs", await tx.handoffs.delete_expired(ctx, now_ms))
+
+
+async def _note(tx: Transaction, services: Services, context_id: str, category: str, counted: str, number: int) -> None:
+    if not number:
+        return
+    await record(
+        tx,
+        services,
+        context_id,
+        action=Action.RETENTION_SWEEP,
+        channel=Channel.SYSTEM,
+        categories=(category,),
+        counts={counted: number},
+    )

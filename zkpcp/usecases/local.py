@@ -89,7 +89,9 @@ async def begin(
             await _end_abandoned(tx, services, session, programs, client.client_id)
             # Before the commit: whoever sees the grant also sees that its program is running.
             programs.claim(made.row.grant_id)
-            return await connect_own(tx, services, session, client, made)
+            if await tx.grants.client(client.context_id, client.client_id) is None:
+                await tx.grants.add_client(client)
+            return await connect_own(tx, services, session, made)
     finally:
         made.opened.seed.wipe()
 

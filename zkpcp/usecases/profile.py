@@ -1,7 +1,7 @@
 """Reading and changing profiles (PROF-01 to PROF-06): a merge patch either gives a valid profile or changes nothing.
 
-A context has one profile of its kind and, for each enabled extension of the profile, a namespace of its own with its own
-scopes. A disabled namespace is as one that does not exist.
+A context has one profile of its kind and, for each enabled extension of the profile, a namespace with scopes of its
+own. A disabled namespace is as one that does not exist.
 """
 
 from __future__ import annotations

@@ -30,9 +30,7 @@ def seal_handoff(keys: OpenKeyring, handoff: Handoff, version: int, entropy: Ent
         sealed = seal(key, plain, place, salt=entropy.bytes(SALT_BYTES))
     finally:
         wipe(plain)
-    return HandoffRow(
-        keys.context_id, handoff.id, generation, version, handoff.updated_ms, handoff.expires_ms, sealed
-    )
+    return HandoffRow(keys.context_id, handoff.id, generation, version, handoff.updated_ms, handoff.expires_ms, sealed)
 
 
 def open_handoff(keys: OpenKeyring, row: HandoffRow) -> Handoff:
@@ -48,9 +46,7 @@ def open_handoff(keys: OpenKeyring, row: HandoffRow) -> Handoff:
     return handoff
 
 
-def _place(
-    context_id: str, generation: int, handoff_id: str, version: int, updated_ms: int, expires_ms: int
-) -> bytes:
+def _place(context_id: str, generation: int, handoff_id: str, version: int, updated_ms: int, expires_ms: int) -> bytes:
     return context_of(
         "handoff",
         context_id.encode(),

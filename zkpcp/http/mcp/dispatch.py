@@ -113,18 +113,18 @@ def _abilities(gate: GateFacts) -> Mapping[str, object]:
 def _list(params: JsonObject, catalog: Catalog[C], session: Session[C]) -> Mapping[str, object]:
     if params.get("cursor") is not None:
         raise RpcRefusedError(RpcCode.INVALID_PARAMS, "params.cursor was not given out by this server")
-    return {"tools": catalog.listing(session.caller.scopes)}
+    return {"tools": catalog.listing(session.caller.scopes, session.gate.offered)}
 
 
 async def _call(
     params: JsonObject, catalog: Catalog[C], session: Session[C], note_refusal: NoteRefusal[C]
 ) -> Mapping[str, object]:
     name, arguments = check_tool_params(params)
-    entry = catalog.find(name)
-    if entry is None:
+    entry, offered = catalog.find(name), session.gate.offered
+    if entry is None or not entry.definition.is_served(offered):
         raise RpcRefusedError(RpcCode.INVALID_PARAMS, "there is no such tool")
     caller = session.caller
-    missing: Sequence[str] = () if caller.scopes is None else entry.definition.missing_scopes(caller.scopes)
+    missing: Sequence[str] = () if caller.scopes is None else entry.definition.missing_scopes(caller.scopes, offered)
     if missing:
         step_up = StepUpError("the call needs more scopes", missing)
         await note_refusal(caller, name, step_up)

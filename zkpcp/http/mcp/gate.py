@@ -51,7 +51,8 @@ class GateFacts:
     """What the endpoint has to know of a context before anyone is let in; nothing of it is secret.
 
     ``resource_metadata_url`` and ``default_scope`` go into challenges, ``discovery_url`` into the extension;
-    ``instructions`` builds the server instructions (TOOL-17) when a client asks for them.
+    ``instructions`` builds the server instructions (TOOL-17) when a client asks for them. ``offered`` are the scopes
+    that exist here, None for every one: a tool that only others would open is not there.
     """
 
     context_id: str
@@ -60,6 +61,7 @@ class GateFacts:
     default_scope: str
     discovery_url: str
     instructions: Callable[[], str]
+    offered: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from zkpcp import __version__
 from zkpcp.core.audit import Channel
 from zkpcp.core.discovery import context_document_url, prm_url
 from zkpcp.core.grants import Actor
-from zkpcp.core.scopes import join, scopes_supported
+from zkpcp.core.scopes import join, known_scopes, scopes_supported
 from zkpcp.core.stored import ContextRow
 from zkpcp.errors import InvalidTokenError, RefusedError
 from zkpcp.http.mcp.dispatch import NoteRefusal
@@ -97,6 +97,7 @@ def gate_of(site: Site, context: ContextRow) -> GateFacts:
         default_scope=join(scopes_supported(context.kind)),
         discovery_url=context_document_url(facts),
         instructions=lambda: instructions(context),
+        offered=frozenset(known_scopes(context.offer)),
         context=context,
     )
 

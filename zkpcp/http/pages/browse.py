@@ -1,4 +1,4 @@
-"""What the owner can look at: memory pages as they are stored, and the access log. Read-only.
+"""What the owner can look at: memory pages as they are stored, deleted ones while there is time, and the access log.
 
 A page's address holds its opaque id and never its path: addresses stay in browser histories and the logs of proxies.
 """
@@ -12,9 +12,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from zkpcp.core.audit import Entry
+from zkpcp.core.instants import parse_rfc3339
 from zkpcp.core.pages import serialize
 from zkpcp.http.pages.render import Moment
-from zkpcp.http.pages.web import Web, signed_in
+from zkpcp.http.pages.web import Web, posted, see_other, signed_in
+from zkpcp.usecases.forget import list_deleted, recover_page
 from zkpcp.usecases.log import LogFilters, list_entries
 from zkpcp.usecases.recall import Filters, list_pages, read_page
 
@@ -31,6 +33,18 @@ class ListedPage:
     path: str
     sensitive: bool
     updated: Moment
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DeletedEntry:
+    """A deleted page, and until when it can be had back."""
+
+    page_id: str
+    title: str
+    path: str
+    sensitive: bool
+    deleted: Moment
+    until: Moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +82,8 @@ async def show_pages(web: Web, request: Request) -> Response:
             for head in listed.heads
         ]
         more = f"{base}?cursor={listed.next_cursor}" if listed.next_cursor else ""
-        return web.pages.page("pages", nav=owner.nav, pages=pages, more=more)
+        deleted = f"{owner.place.base_path}/deleted"
+        return web.pages.page("pages", nav=owner.nav, pages=pages, more=more, deleted=deleted)
 
 
 async def show_page(web: Web, request: Request) -> Response:
@@ -77,6 +92,32 @@ async def show_page(web: Web, request: Request) -> Response:
         page = await read_page(web.services, owner.acting, page_id=request.path_params["page_id"])
         text = serialize(page).decode()
         return web.pages.page("page", nav=owner.nav, path=page.path.value, text=text)
+
+
+async def show_deleted(web: Web, request: Request) -> Response:
+    """The deleted pages that can still be had back."""
+    async with signed_in(web, request, "/deleted") as owner:
+        deleted = await list_deleted(web.services, owner.acting)
+        pages = [
+            DeletedEntry(
+                item.page_id,
+                item.title,
+                item.path,
+                item.sensitivity == "sensitive",
+                Moment.of(parse_rfc3339(item.deleted)),
+                Moment.of(parse_rfc3339(item.recoverable_until)),
+            )
+            for item in deleted
+        ]
+        return web.pages.page("deleted", nav=owner.nav, pages=pages)
+
+
+async def recover(web: Web, request: Request) -> Response:
+    """Put a deleted page back and show it."""
+    form = await posted(web, request)
+    async with signed_in(web, request, "/deleted", form) as owner:
+        recovered = await recover_page(web.services, owner.acting, form.one("page_id"))
+        return see_other(web, f"{owner.place.base_path}/pages/{recovered.page_id}")
 
 
 async def show_log(web: Web, request: Request) -> Response:

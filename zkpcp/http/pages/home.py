@@ -1,4 +1,4 @@
-"""The owner's home page: how to connect an app, which apps are connected, and how to end that (AUD-01)."""
+"""The owner's home page: how to connect an app, which apps are connected and how to end that, extensions (AUD-01)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from zkpcp.core.scopes import Offer, known_scopes
 from zkpcp.core.stored import GrantRow
 from zkpcp.http.pages.render import Moment
 from zkpcp.http.pages.web import Web, posted, see_other, signed_in
+from zkpcp.usecases.extensions import choices
 from zkpcp.usecases.grants import list_grants, revoke_grant
 
 
@@ -78,6 +79,7 @@ async def show(web: Web, request: Request) -> Response:
             controller=context.controller,
             mcp_url=mcp_url,
             how_to=how_to_connect(context.handle, mcp_url, is_loopback=web.site.is_loopback),
+            extensions=choices(web.services, owner.session),
             grants=[_in_words(grant, context.offer) for grant in grants],
         )
 

@@ -49,6 +49,7 @@ class Nav:
         """The signed-in pages."""
         return (
             Link(f"{self.base_path}/", "Home"),
+            Link(f"{self.base_path}/profile", "Profile"),
             Link(f"{self.base_path}/pages", "Memory"),
             Link(f"{self.base_path}/log", "Access log"),
         )

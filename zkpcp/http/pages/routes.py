@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from zkpcp.errors import InvalidTokenError
-from zkpcp.http.pages import browse, home, public, sessions, set_up
+from zkpcp.http.pages import browse, extensions, home, profile, public, sessions, set_up
 from zkpcp.http.pages.web import Web, see_other, to_sign_in
 
 Handler = Callable[[Web, Request], Awaitable[Response]]
@@ -43,8 +43,12 @@ def page_router(web: Web) -> APIRouter:
     add("GET", f"{base}/recover", sessions.show_recover)
     add("POST", f"{base}/recover", sessions.submit_recover)
     add("POST", f"{base}/disconnect", home.disconnect)
+    add("POST", f"{base}/extensions", extensions.switch)
+    add("GET", f"{base}/profile", profile.show)
     add("GET", f"{base}/pages", browse.show_pages)
     add("GET", f"{base}/pages/{{page_id}}", browse.show_page)
+    add("GET", f"{base}/deleted", browse.show_deleted)
+    add("POST", f"{base}/deleted", browse.recover)
     add("GET", f"{base}/log", browse.show_log)
     return router
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from zkpcp.http.mcp.tools.audit_list import AuditList
 from zkpcp.http.mcp.tools.context_brief import ContextBrief
 from zkpcp.http.mcp.tools.definition import Catalog
+from zkpcp.http.mcp.tools.handoff_list import HandoffList
+from zkpcp.http.mcp.tools.handoff_write import HandoffWrite
 from zkpcp.http.mcp.tools.memory_delete import MemoryDelete
 from zkpcp.http.mcp.tools.memory_list import MemoryList
 from zkpcp.http.mcp.tools.memory_read import MemoryRead
@@ -28,6 +30,8 @@ def tool_catalog(services: Services) -> Catalog[Caller]:
             MemoryDelete(services),
             ProfileGet(services),
             ProfileUpdate(services),
+            HandoffList(services),
+            HandoffWrite(services),
             AuditList(services),
         ]
     )

@@ -35,7 +35,7 @@ DEFINITION: Final = ToolDefinition(
                 "minimum": 500,
                 "maximum": 50000,
                 "default": DEFAULT_CHARS,
-                "description": "How much content to return at most, in characters.",
+                "description": "Most characters of content.",
             }
         }
     ),

@@ -87,12 +87,22 @@ class ToolDefinition:
                 raise ValueError(f"{self.name}: a schema's root must have type object")
             _check_self_contained(self.name, schema)
 
-    def missing_scopes(self, held: Collection[str]) -> tuple[str, ...]:
-        """Return every scope of the group that lacks least, or nothing if the call may be made."""
-        lacking = [(sum(scope not in held for scope in group), group) for group in self.scopes]
+    def is_served(self, offered: Collection[str] | None) -> bool:
+        """Say whether a context that offers these scopes has this tool at all; None stands for every scope."""
+        return not self.scopes or any(self._open_groups(offered))
+
+    def missing_scopes(self, held: Collection[str], offered: Collection[str] | None = None) -> tuple[str, ...]:
+        """Return every scope of the group that lacks least, or nothing if the call may be made.
+
+        A group with a scope that the context does not offer is not named.
+        """
+        lacking = [(sum(scope not in held for scope in group), group) for group in self._open_groups(offered)]
         if not lacking or any(count == 0 for count, _group in lacking):
             return ()
         return min(lacking, key=lambda entry: entry[0])[1]
+
+    def _open_groups(self, offered: Collection[str] | None) -> Iterator[tuple[str, ...]]:
+        return (group for group in self.scopes if offered is None or all(scope in offered for scope in group))
 
     def wire(self) -> JsonObject:
         """Return MCP's ``Tool`` object, valid in every revision."""
@@ -176,12 +186,16 @@ class Catalog(Generic[C]):
         """Return every tool, in order."""
         return tuple(self._entries.values())
 
-    def listing(self, scopes: Collection[str] | None) -> list[JsonValue]:
-        """Return the tools that ``scopes`` allow, in order; every tool where the scopes are not known (None)."""
+    def listing(self, scopes: Collection[str] | None, offered: Collection[str] | None = None) -> list[JsonValue]:
+        """Return the tools that ``scopes`` allow in a context with these ``offered`` ones, in order.
+
+        None stands for every scope: where those of the token are not known, every tool of the context is listed.
+        """
         return [
             entry.wire
             for entry in self._entries.values()
-            if scopes is None or not entry.definition.missing_scopes(scopes)
+            if entry.definition.is_served(offered)
+            and (scopes is None or not entry.definition.missing_scopes(scopes, offered))
         ]
 
 

@@ -19,10 +19,9 @@ DEFINITION: Final = ToolDefinition(
     name="memory_list",
     title="List memory pages",
     description=(
-        "List pages in the order of their paths, without their text: to see what there is, or all pages of a folder "
-        "(prefix 'projects/garden/'). To find something by what it says, use memory_search; do not list everything to "
-        "look through it. next_cursor is null at the end of the list. Archived pages are left out unless "
-        "include_archived is true."
+        "List pages in the order of their paths, without their text: to see what there is, or all of a folder "
+        "(prefix 'projects/garden/'). To find something by what it says, use memory_search instead of reading "
+        "through a list. next_cursor is null at the end."
     ),
     input_schema=parts.closed(
         {

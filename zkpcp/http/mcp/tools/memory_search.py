@@ -20,13 +20,12 @@ DEFINITION: Final = ToolDefinition(
     name="memory_search",
     title="Search memory",
     description=(
-        "Find memory pages by words: use it before answering anything that may depend on what this person or team has "
-        "told you before, and before writing a new page. Give the distinctive words of the matter in the language of "
-        "the notes, not a whole question. Answers the best pages with a snippet and why they matched; a snippet is not "
-        "the page, so memory_read it before you rely on it or change it. Nothing found does not mean that it never was "
-        "said: try other words, and remember that some pages may not be open to you. searched_all false means that not "
-        "everything was searched. With as_of it answers from what was saved by then, and as_of_exact says whether that "
-        "is complete."
+        "Find memory pages by words: before you answer anything that may depend on what this person or team has "
+        "told you, and before you write a new page. Give the distinctive words in the language of the notes, not a "
+        "whole question. Answers the best pages, each with a snippet and why it matched: memory_read a page before "
+        "you rely on it. Nothing found does not mean never said: try other words; some pages may not be open to "
+        "you. searched_all false: not everything was searched. as_of answers from what was saved by then, "
+        "as_of_exact says whether completely."
     ),
     input_schema=parts.closed(
         {

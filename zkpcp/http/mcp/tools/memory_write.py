@@ -16,27 +16,25 @@ DEFINITION: Final = ToolDefinition(
     name="memory_write",
     title="Write a memory page",
     description=(
-        "Save something that will still matter in later conversations as a Markdown page, or replace a page. One topic "
-        "per page; memory_search first and update what exists rather than writing a near copy. The body replaces the "
-        "whole old body, so memory_read the page, change its text, send all of it, and send its `updated` as "
-        "expected_updated: a conflict then means that somebody else changed it, so read again. A conflict on a page "
-        "you did not read means that the path is taken: choose another. Mark what is private (health, money, "
-        "relationships) with frontmatter.sensitivity 'sensitive'. Do not store passwords or keys, nor what the person "
-        "did not want kept. Answers where it was saved and its new `updated`; applied false: it waits for a review and "
-        "is not saved yet."
+        "Save something that will still matter in later conversations as a Markdown page, or replace a page. One "
+        "topic per page: memory_search first and update what exists. The body replaces the whole old one: "
+        "memory_read it, change its text, send all of it, and its `updated` as expected_updated; a conflict then "
+        "means that somebody else changed it, so read again. A conflict without expected_updated: the path is "
+        "taken, choose another. Mark what is private (health, money, relationships) with frontmatter.sensitivity "
+        "'sensitive'. No passwords or keys, and nothing the person did not want kept. Answers the new `updated`; "
+        "applied false: not saved, it waits for a review."
     ),
     input_schema=parts.closed(
         {
             "path": parts.PATH,
-            "body": {"type": "string", "description": "The whole page in Markdown, kept byte for byte."},
+            "body": {"type": "string", "description": "The whole page in Markdown."},
             "frontmatter": {
                 "type": "object",
                 "description": (
-                    "Optional: title, type (episodic, semantic, procedural), tags, sensitivity (normal, sensitive), "
-                    "lifecycle (active, validated, stale, archived), confidence and importance (0 to 1), valid_from, "
-                    "valid_until (dates), expires (an instant at which the page is deleted), source, derived_from, "
-                    "relations, x_* keys. On an update it replaces the old keys as a set; leave it out to keep them. "
-                    "Title and sensitivity stay unless given."
+                    "title, type (episodic, semantic, procedural), tags, sensitivity (normal, sensitive), lifecycle "
+                    "(active, validated, stale, archived), confidence and importance (0 to 1), valid_from and "
+                    "valid_until (dates), expires (the page ends then), source, derived_from, relations, x_* keys. On "
+                    "an update it replaces the old keys as a set (not title and sensitivity); without it they stay."
                 ),
             },
             "expected_updated": parts.EXPECTED_UPDATED,

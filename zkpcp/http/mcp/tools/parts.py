@@ -4,35 +4,36 @@ from __future__ import annotations
 
 from typing import Final
 
-from zkpcp.core.schemas import JsonObject
+from zkpcp.core.extensions import available
+from zkpcp.core.schemas import JsonObject, Schemas
 
 PATH: Final[JsonObject] = {
     "type": "string",
     "maxLength": 512,
-    "description": "ASCII letters, digits, '.', '_' and '-' in segments joined by '/', such as projects/garden/plan.",
+    "description": "Such as projects/garden/plan: ASCII letters, digits, . _ - in segments.",
 }
 LIMIT: Final[JsonObject] = {"type": "integer", "minimum": 1, "maximum": 50, "default": 20}
 CURSOR: Final[JsonObject] = {
     "type": "string",
     "maxLength": 8192,
-    "description": "next_cursor of the previous answer; send the other arguments unchanged.",
+    "description": "next_cursor of the last answer; other arguments unchanged.",
 }
 PAGE_ID: Final[JsonObject] = {
     "type": "string",
     "maxLength": 128,
-    "description": "The id of a page, the same for its whole life.",
+    "description": "Stays the same for the page's life.",
 }
 EXPECTED_UPDATED: Final[JsonObject] = {
     "type": "string",
     "maxLength": 64,
-    "description": "The `updated` of the version you have read.",
+    "description": "The `updated` you have read.",
 }
 TYPE: Final[JsonObject] = {"type": "string", "enum": ["episodic", "semantic", "procedural"]}
 TAGS: Final[JsonObject] = {
     "type": "array",
     "maxItems": 64,
     "items": {"type": "string", "minLength": 1, "maxLength": 64},
-    "description": "Only pages that have all of these tags.",
+    "description": "Pages with all of these.",
 }
 INSTANT: Final[JsonObject] = {"type": "string", "format": "date-time"}
 NEXT_CURSOR: Final[JsonObject] = {"type": ["string", "null"]}
@@ -51,6 +52,12 @@ HEAD_PROPERTIES: Final[JsonObject] = {
     "expires": INSTANT,
 }
 HEAD_REQUIRED: Final = ["path", "id", "title", "updated", "lifecycle", "sensitivity"]
+
+
+def profile_groups(schemas: Schemas, right: str) -> tuple[tuple[str, ...], ...]:
+    """The groups of scopes of a tool for profiles: the right to any one of the namespaces suffices."""
+    namespaces = [extension.stem for extension in available(schemas.names) if extension.is_profile]
+    return tuple((f"{stem}:{right}",) for stem in ("profile.core", "profile.team", *namespaces))
 
 
 def closed(properties: JsonObject, required: list[str] | None = None) -> JsonObject:

@@ -7,7 +7,7 @@ from typing import Final
 import orjson
 
 from zkpcp.core.framing import frame_all, frame_page
-from zkpcp.core.schemas import JsonObject
+from zkpcp.core.schemas import JsonObject, Schemas
 from zkpcp.http.mcp.tools import arguments as take
 from zkpcp.http.mcp.tools import parts
 from zkpcp.http.mcp.tools.definition import Annotations, ToolDefinition, ToolResult
@@ -15,44 +15,48 @@ from zkpcp.usecases.access import Caller, acting
 from zkpcp.usecases.profile import CORE, TEAM, get_profiles
 from zkpcp.usecases.services import Services
 
-DEFINITION: Final = ToolDefinition(
-    name="profile_get",
-    title="Read the profile",
-    description=(
-        "Read who this is: name, languages, location, work, interests, and how they want to be answered "
-        "(communication, ai_instructions). null means that the profile is empty or not open to you. context_brief "
-        "already includes it: call this to see it whole, or before profile_update."
-    ),
-    input_schema=parts.closed(
-        {
-            "namespaces": {
-                "type": "array",
-                "maxItems": 16,
-                "items": {"type": "string", "maxLength": 64},
-                "description": "Only these, such as profile.core; all readable ones when left out.",
-            }
-        }
-    ),
-    output_schema=parts.closed(
-        {
-            "profile": {"type": ["object", "null"]},
-            "team": {"type": ["object", "null"]},
-            "extensions": {"type": "object"},
-        },
-        ["profile", "team", "extensions"],
-    ),
-    annotations=Annotations(read_only=True, destructive=False, idempotent=True),
-    scopes=(("profile.core:read",), ("profile.team:read",)),
+_DESCRIPTION: Final = (
+    "Read who this is: name, languages, location, work, interests, and how they want to be answered "
+    "(communication, ai_instructions). null means that the profile is empty or not open to you. context_brief "
+    "already includes it: call this to see it whole, or before profile_update. `extensions` holds the further parts "
+    "that are on and open to you, such as pcp.health or pcp.home: ask for those you need, when you need them."
 )
+
+
+def _definition(schemas: Schemas) -> ToolDefinition:
+    return ToolDefinition(
+        name="profile_get",
+        title="Read the profile",
+        description=_DESCRIPTION,
+        input_schema=parts.closed(
+            {
+                "namespaces": {
+                    "type": "array",
+                    "maxItems": 16,
+                    "items": {"type": "string", "maxLength": 64},
+                    "description": "Only these, such as profile.core; all readable ones when left out.",
+                }
+            }
+        ),
+        output_schema=parts.closed(
+            {
+                "profile": {"type": ["object", "null"]},
+                "team": {"type": ["object", "null"]},
+                "extensions": {"type": "object", "additionalProperties": {"type": ["object", "null"]}},
+            },
+            ["profile", "team", "extensions"],
+        ),
+        annotations=Annotations(read_only=True, destructive=False, idempotent=True),
+        scopes=parts.profile_groups(schemas, "read"),
+    )
 
 
 class ProfileGet:
     """The tool."""
 
-    definition = DEFINITION
-
     def __init__(self, services: Services) -> None:
         self._services = services
+        self.definition = _definition(services.schemas)
 
     async def call(self, caller: Caller, arguments: JsonObject) -> ToolResult:
         """Read the profiles."""
@@ -61,7 +65,7 @@ class ProfileGet:
         structured: JsonObject = {
             "profile": found.by_namespace.get(CORE),
             "team": found.by_namespace.get(TEAM),
-            "extensions": {},
+            "extensions": {name: data for name, data in found.by_namespace.items() if name not in (CORE, TEAM)},
         }
         blocks = [
             frame_page(

@@ -7,7 +7,7 @@ from typing import Final
 import orjson
 
 from zkpcp.core.framing import frame_all, frame_page
-from zkpcp.core.schemas import JsonObject
+from zkpcp.core.schemas import JsonObject, Schemas
 from zkpcp.http.mcp.tools import arguments as take
 from zkpcp.http.mcp.tools import parts
 from zkpcp.http.mcp.tools.definition import Annotations, ToolDefinition, ToolResult
@@ -15,49 +15,59 @@ from zkpcp.usecases.access import Caller, acting
 from zkpcp.usecases.profile import update_profile
 from zkpcp.usecases.services import Services
 
-DEFINITION: Final = ToolDefinition(
-    name="profile_update",
-    title="Change the profile",
-    description=(
-        "Change the profile with a JSON merge patch (RFC 7396): members you give replace the old ones, null removes a "
-        "member, arrays are replaced whole (send the old items too), the rest stays. Only for lasting facts about who "
-        "this is, said by them and with their agreement; everything else belongs in memory_write. `name` is required "
-        "as long as the profile has anything else. An invalid result changes nothing and names what is wrong. Answers "
-        "the whole profile and which members changed."
-    ),
-    input_schema=parts.closed(
-        {
-            "patch": {
-                "type": "object",
-                "description": (
-                    "Members: name, preferred_name, pronouns, languages, locale, timezone, location, communication, "
-                    "work, interests, ai_instructions."
-                ),
-            },
-            "namespace": {"type": "string", "maxLength": 64, "description": "The context's own profile when left out."},
-        },
-        ["patch"],
-    ),
-    output_schema=parts.closed(
-        {
-            "profile": {"type": ["object", "null"]},
-            "updated": parts.INSTANT,
-            "changed": parts.array_of({"type": "string"}),
-        },
-        ["profile", "updated", "changed"],
-    ),
-    annotations=Annotations(read_only=False, destructive=True, idempotent=True),
-    scopes=(("profile.core:write",), ("profile.team:write",)),
+_DESCRIPTION: Final = (
+    "Change the profile with a JSON merge patch (RFC 7396): members you give replace the old ones, null removes a "
+    "member, arrays are replaced whole (send the old items too), the rest stays. Only for lasting facts about who "
+    "this is, said by them and with their agreement; everything else belongs in memory_write. `name` is required "
+    "as long as the profile has anything else. An invalid result changes nothing and names what is wrong. Answers "
+    "the whole profile and which members changed."
 )
+
+
+def _definition(schemas: Schemas) -> ToolDefinition:
+    return ToolDefinition(
+        name="profile_update",
+        title="Change the profile",
+        description=_DESCRIPTION,
+        input_schema=parts.closed(
+            {
+                "patch": {
+                    "type": "object",
+                    "description": (
+                        "Members: name, preferred_name, pronouns, languages, locale, timezone, location, "
+                        "communication, work, interests, ai_instructions."
+                    ),
+                },
+                "namespace": {
+                    "type": "string",
+                    "maxLength": 64,
+                    "description": (
+                        "The context's own profile when left out. An extension such as pcp.health has members of its "
+                        "own: a refused patch names them. References only, never numbers of accounts or passwords."
+                    ),
+                },
+            },
+            ["patch"],
+        ),
+        output_schema=parts.closed(
+            {
+                "profile": {"type": ["object", "null"]},
+                "updated": parts.INSTANT,
+                "changed": parts.array_of({"type": "string"}),
+            },
+            ["profile", "updated", "changed"],
+        ),
+        annotations=Annotations(read_only=False, destructive=True, idempotent=True),
+        scopes=parts.profile_groups(schemas, "write"),
+    )
 
 
 class ProfileUpdate:
     """The tool."""
 
-    definition = DEFINITION
-
     def __init__(self, services: Services) -> None:
         self._services = services
+        self.definition = _definition(services.schemas)
 
     async def call(self, caller: Caller, arguments: JsonObject) -> ToolResult:
         """Patch the profile."""
@@ -68,9 +78,8 @@ class ProfileUpdate:
                 patch=arguments["patch"],
                 namespace=take.optional_text(arguments, "namespace"),
             )
-            readable = any(scope.startswith("profile.") and scope.endswith(":read") for scope in who.scopes)
-        # No :write implies a :read (SCOPE-01): who may not read the profile is told only that it changed.
-        profile = changed.profile if readable else None
+        # None also for a caller who may not read it: no :write implies a :read (SCOPE-01).
+        profile = changed.profile
         structured: JsonObject = {
             "profile": profile,
             "updated": changed.updated,
@@ -80,4 +89,4 @@ class ProfileUpdate:
         if profile is None:
             return ToolResult(structured, note)
         text = orjson.dumps(profile, option=orjson.OPT_INDENT_2).decode()
-        return ToolResult(structured, f"{note}\n\n{frame_all([frame_page('profile', changed.updated, text)])}")
+        return ToolResult(structured, f"{note}\n\n{frame_all([frame_page(changed.namespace, changed.updated, text)])}")
