@@ -60,6 +60,7 @@ async def running_services(settings: Settings, *, argon2: Argon2Profile | None =
             schemas=load_schemas(settings.extension_schemas),
             argon2=argon2 or (STRONG if settings.strong_passphrases else FLOOR),
             argon2_floor=argon2 or FLOOR,
+            deleted_retention_s=settings.deleted_retention_days * 86_400,
             refresh_reuse_grace_s=settings.refresh_reuse_grace_seconds,
         )
     finally:

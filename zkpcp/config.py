@@ -50,6 +50,9 @@ class Settings(BaseSettings):
     refresh_reuse_grace_seconds: int = Field(
         default=0, ge=0, le=3600, description="For clients that refresh in parallel; 0 revokes a grant on reuse."
     )
+    deleted_retention_days: int = Field(
+        default=30, ge=0, le=3650, description="How long the owner can put a deleted page back; then it is gone for good."
+    )
     mcp_lenient_era: bool = Field(
         default=False, description="Serve MCP requests whose header and body name different protocol eras."
     )

@@ -16,11 +16,11 @@ from typing_extensions import override
 class EnvironmentKeyring(KeyringBackend):
     """Entries in the memory of this process."""
 
-    priority = 1  # type: ignore[assignment]  # the library's own way to declare it
+    priority = 1
     name = "a keyring for tests"
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # the library has no annotations
         entries = json.loads(os.environ.get("TEST_KEYRING", "[]"))
         self._entries = {(service, account): password for service, account, password in entries}
 
