@@ -14,6 +14,7 @@ from zkpcp.core.stored import (
     ClientRow,
     ContextRow,
     GrantRow,
+    HandoffRow,
     InboxRow,
     KeyringRow,
     PageRow,
@@ -116,6 +117,10 @@ def change(version: int = 1, **changes: Any) -> ProfileChangeRow:
     return _with(ProfileChangeRow(HERE, "profile.core", version, NOW, "human:me", None, 1, b"members"), changes)
 
 
+def handoff(version: int = 1, **changes: Any) -> HandoffRow:
+    return _with(HandoffRow(HERE, "handoff", 1, version, NOW, NOW + 1000, b"sealed"), changes)
+
+
 def entry(seq: int = 1, **changes: Any) -> AuditRow:
     row = AuditRow(HERE, seq, NOW + seq, "memory.read", "ok", ("memory",), b"{}", seq.to_bytes(32, "big"))
     return _with(row, changes)
@@ -138,6 +143,8 @@ async def fill(store: Store, context_id: str = HERE, handle: str = "here") -> No
         await tx.pages.add(page(context_id=context_id, page_id="gone"), 1, b"tag of gone")
         await tx.pages.delete(context_id, "gone", 1, deleted_ms=NOW, purge_ms=NOW + 1000)
         await tx.profiles.put(profile(context_id=context_id), change(context_id=context_id))
+        await tx.handoffs.put(handoff(context_id=context_id))
+        await tx.contexts.enable_extension(context_id, "pcp.home", NOW)
         await tx.audit.append(entry(context_id=context_id))
 
 
@@ -163,5 +170,6 @@ async def look(store: Store, context_id: str) -> list[object]:
             list(await tx.pages.deleted(context_id, slots, NOW, 10)),
             await tx.profiles.profile(context_id, "profile.core"),
             list(await tx.profiles.changes(context_id, "profile.core", 10)),
+            list(await tx.handoffs.handoffs(context_id, NOW)),
             list(await tx.audit.entries(context_id, limit=10)),
         ]

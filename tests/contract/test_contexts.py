@@ -20,6 +20,28 @@ async def test_a_context_is_found_by_its_handle(store: Store) -> None:
         assert await tx.contexts.by_handle("HERE") is None
 
 
+@pytest.mark.requirement("PROF-07")
+async def test_extensions_are_enabled_one_by_one_and_come_sorted_with_their_own_context(store: Store) -> None:
+    async with store.write() as tx:
+        await tx.contexts.add(context(extensions=("not.by.adding",)))
+        await tx.contexts.add(context(context_id="another", handle="another"))
+        assert await tx.contexts.by_handle("here") == context()
+        for name in ("zkpcp.handoff", "pcp.home", "com.example.pets"):
+            assert await tx.contexts.enable_extension(HERE, name, 7)
+        assert not await tx.contexts.enable_extension(HERE, "pcp.home", 8)
+        assert await tx.contexts.enable_extension("another", "pcp.legal", 9)
+
+    async with store.write() as tx:
+        assert await tx.contexts.disable_extension(HERE, "com.example.pets")
+        assert not await tx.contexts.disable_extension(HERE, "com.example.pets")
+        assert not await tx.contexts.disable_extension(HERE, "pcp.legal")
+    async with store.read() as tx:
+        assert await tx.contexts.by_handle("here") == context(extensions=("pcp.home", "zkpcp.handoff"))
+        assert await tx.contexts.by_handle("another") == context(
+            context_id="another", handle="another", extensions=("pcp.legal",)
+        )
+
+
 async def test_a_handle_belongs_to_one_context_and_the_refusal_leaves_the_transaction_usable(store: Store) -> None:
     async with store.write() as tx:
         await tx.contexts.add(context())

@@ -71,7 +71,7 @@ async def test_a_path_outside_the_grammar_is_refused_and_nothing_is_written(worl
         with pytest.raises(InvalidInputError) as refused:
             await client.write(path, "text")
 
-    assert [violation.path for violation in refused.value.violations] == ["path"]
+    assert [violation.path for violation in refused.value.violations] == ["/path"]
     assert path == "" or path not in str(refused.value)
     assert await content_of(world) == {}
 

@@ -65,6 +65,11 @@ class Doors:
         for world in self.worlds.values():
             world.clock.advance(by_ms)
 
+    async def switch(self, *extensions: str, on: bool = True) -> None:
+        """The owner turns extensions on or off, in both worlds."""
+        for world in self.worlds.values():
+            await world.switch(*extensions, on=on)
+
     async def grant(self, *scopes: str) -> Grants:
         """The same grant in both worlds."""
         return {era: await world.grant(*scopes) for era, world in self.worlds.items()}

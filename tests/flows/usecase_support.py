@@ -30,6 +30,7 @@ from zkpcp.testing import CountingEntropy, FixedClock, MemoryStore, _Tables
 from zkpcp.usecases import brief as briefs
 from zkpcp.usecases import log, profile, recall, remember, search
 from zkpcp.usecases.access import Acting, Caller, acting, authenticate, owner_acting
+from zkpcp.usecases.extensions import set_extension
 from zkpcp.usecases.found import found_context
 from zkpcp.usecases.log import LogFilters
 from zkpcp.usecases.services import Services
@@ -174,6 +175,16 @@ class World:
     def with_store(self, store: Store) -> World:
         """The same world, seen through another store."""
         return replace(self, services=replace(self.services, store=store))
+
+    async def switch(self, *extensions: str, on: bool = True) -> None:
+        """The owner turns extensions on or off."""
+        async with self.open() as session:
+            for extension in extensions:
+                await set_extension(self.services, session, extension, enabled=on)
+        async with self.store.read() as tx:
+            context = await tx.contexts.by_handle(self.context.handle)
+        assert context is not None
+        self.context = context
 
     async def sign_in(self) -> None:
         """Sign the owner in again, after time has passed."""

@@ -44,7 +44,7 @@ async def full_world(world: World) -> dict[str, PageRow]:
 def everything_derived(keys: OpenKeyring) -> Iterator[bytes]:
     """Every key in a keyring, its cursor key, and what the key schedule makes of each."""
     held = [bytes(keys.cursor_key()), *(bytes(key) for key in keys._contents.keys.values())]
-    slots = ("memory/main", "memory.sensitive/main", "profile.core", "paths", "controller")
+    slots = ("memory/main", "memory.sensitive/main", "profile.core", "paths", "controller", "pcp.health", "handoff")
     for key in held:
         yield key
         yield from (bytes(sub_key(key, name)) for name in SUB_KEYS)

@@ -65,7 +65,7 @@ def test_yaml_with_more_than_one_meaning_or_price_is_refused(text: str, rule: st
         frontmatter.parse(text)
 
     (violation,) = refusal.value.violations
-    assert violation.path == "frontmatter"
+    assert violation.path == "/frontmatter"
     assert violation.message.endswith(rule)
     assert refusal.value.__context__ is None
 

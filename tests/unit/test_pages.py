@@ -98,7 +98,7 @@ def test_frontmatter_and_a_block_together_are_refused(body: str, frontmatter: di
     with pytest.raises(InvalidInputError) as refusal:
         pages.draft("notes/a", body, frontmatter)
 
-    assert [violation.path for violation in refusal.value.violations] == ["body"]
+    assert [violation.path for violation in refusal.value.violations] == ["/body"]
 
 
 @pytest.mark.parametrize("body", ["---\n\nAfter a rule.\n", "---", "---\n"])
@@ -114,7 +114,7 @@ def test_a_body_that_is_not_text_is_refused(body: str) -> None:
     with pytest.raises(InvalidInputError) as refusal:
         pages.draft("notes/a", body, None)
 
-    assert [violation.path for violation in refusal.value.violations] == ["body"]
+    assert [violation.path for violation in refusal.value.violations] == ["/body"]
 
 
 def test_a_body_above_its_limit_is_too_large() -> None:
@@ -145,7 +145,7 @@ def test_a_draft_for_an_invalid_path_names_the_path() -> None:
     with pytest.raises(InvalidInputError) as refusal:
         pages.draft("../a", "text", None)
 
-    assert [violation.path for violation in refusal.value.violations] == ["path"]
+    assert [violation.path for violation in refusal.value.violations] == ["/path"]
 
 
 @pytest.mark.parametrize(

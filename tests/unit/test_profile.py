@@ -161,7 +161,9 @@ def test_only_members_that_differ_are_changed(schemas: Schemas) -> None:
 
 
 @pytest.mark.requirement("PROF-08")
-@pytest.mark.parametrize("namespace", ["pcp.core", "pcp.unheard", "com.example.pets", "profile", "profile.core ", "", "0.3/profile.core"])
+@pytest.mark.parametrize(
+    "namespace", ["pcp.core", "pcp.unheard", "com.example.pets", "profile", "profile.core ", "", "0.3/profile.core"]
+)
 def test_a_namespace_without_a_published_schema_takes_no_data(schemas: Schemas, namespace: str) -> None:
     assert [violation.path for violation in refused(schemas, {"name": "x"}, namespace)] == ["/namespace"]
 

@@ -289,4 +289,4 @@ def _refusal(rule: str, event: yaml.Event | None = None, *, line: int | None = N
     if event is not None:
         line = event.start_mark.line + 1
     where = "" if line is None else f"line {line}: "
-    return InvalidInputError("not valid frontmatter", [Violation("frontmatter", f"{where}{rule}")])
+    return InvalidInputError("not valid frontmatter", [Violation("/frontmatter", f"{where}{rule}")])

@@ -203,16 +203,16 @@ def draft(path: str, body: str, frontmatter: Mapping[str, object] | None, limits
 
     Raises InvalidInputError with violations for ``path``, ``body`` or ``frontmatter``, and TooLargeError.
     """
-    page_path = parse_path(path)
+    page_path = parse_path(path, "/path")
     if len(body) > limits.body_bytes + limits.frontmatter_bytes:
         raise TooLargeError(f"body must have at most {limits.body_bytes} bytes")
     if _NOT_TEXT.search(body) is not None:
-        raise _invalid("body", "must not contain NUL or lone surrogates")
+        raise _invalid("/body", "must not contain NUL or lone surrogates")
     if frontmatter is None:
         keys, body = _split_block(body, limits)
     else:
         if _has_whole_block(body):
-            raise _invalid("body", "must not begin with a frontmatter block when frontmatter is given")
+            raise _invalid("/body", "must not begin with a frontmatter block when frontmatter is given")
         keys = yaml_block.checked(frontmatter)
     if len(body.encode()) > limits.body_bytes:
         raise TooLargeError(f"body must have at most {limits.body_bytes} bytes")
@@ -356,7 +356,7 @@ def _split_block(body: str, limits: Limits) -> tuple[dict[str, YamlValue] | None
         return None, body
     closing = _CLOSING.search(body, opening.end())
     if closing is None:
-        raise _invalid("body", "a frontmatter block that begins with --- must end with a line ---")
+        raise _invalid("/body", "a frontmatter block that begins with --- must end with a line ---")
     block = body[opening.end() : closing.start()]
     return yaml_block.parse(block, max_bytes=limits.frontmatter_bytes), body[closing.end() :]
 
@@ -449,7 +449,7 @@ def _head(fields: list[object] | None) -> Head | None:
         for moment in (valid_from, valid_until):
             if moment is not None:
                 parse_date_or_instant(moment)
-        page_path = parse_path(path)
+        page_path = parse_path(path, "/path")
     except InvalidInputError:
         return None
     return Head(

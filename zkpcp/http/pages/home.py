@@ -94,7 +94,8 @@ async def disconnect(web: Web, request: Request) -> Response:
 
 def _in_words(grant: GrantRow, offer: Offer) -> ConnectedApp:
     known = known_scopes(offer)
-    sentences = tuple(known[scope].sentence for scope in grant.scopes if scope in known)
+    # A scope of an extension that is off counts for nothing, until the extension is turned on again.
+    sentences = tuple(known[scope].sentence if scope in known else f"{scope} (turned off)" for scope in grant.scopes)
     return ConnectedApp(
         grant.grant_id, grant.client_name, sentences, Moment.of(grant.created_ms), Moment.of(grant.used_ms)
     )
