@@ -90,7 +90,7 @@ WRONG: dict[str, tuple[str, JsonObject, list[str]]] = {
     "two frontmatters": (
         "memory_write",
         {"path": "a", "body": f"---\ntitle: {CANARY}\n---\n", "frontmatter": {"title": "b"}},
-        ["body"],
+        ["/body"],
     ),
     "a partition that is none": (
         "memory_write",
