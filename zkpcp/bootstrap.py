@@ -51,13 +51,15 @@ def prepare_database(settings: Settings) -> None:
 @asynccontextmanager
 async def running_services(settings: Settings, *, argon2: Argon2Profile | None = None) -> AsyncIterator[Services]:
     """Open the store and make the services; closes the store at the end. ``argon2`` is for tests that need it cheap."""
+    folder = settings.extension_schemas
+    schemas = load_schemas(folder.expanduser() if folder else None)
     store = await open_store(settings.database)
     try:
         yield Services(
             store=store,
             clock=SystemClock(),
             entropy=SystemEntropy(),
-            schemas=load_schemas(settings.extension_schemas),
+            schemas=schemas,
             argon2=argon2 or (STRONG if settings.strong_passphrases else FLOOR),
             argon2_floor=argon2 or FLOOR,
             deleted_retention_s=settings.deleted_retention_days * 86_400,
