@@ -51,7 +51,7 @@ class Settings(BaseSettings):
         default=0, ge=0, le=3600, description="For clients that refresh in parallel; 0 revokes a grant on reuse."
     )
     deleted_retention_days: int = Field(
-        default=30, ge=0, le=3650, description="How long the owner can put a deleted page back; then it is gone for good."
+        default=30, ge=0, le=3650, description="How long the owner can put a deleted page back, in days."
     )
     mcp_lenient_era: bool = Field(
         default=False, description="Serve MCP requests whose header and body name different protocol eras."
