@@ -1,7 +1,7 @@
 """What the use cases need from outside, as protocols: time, randomness, clients' documents, storage.
 
 Storage hands out rows of ``core.stored``. Every method takes ``context_id`` first and touches no other context
-(SEC-09). A ``Transaction`` is atomic: leaving its block normally commits, leaving it by an exception rolls back.
+(SEC-09); ``Counters`` alone knows no context. A ``Transaction`` is atomic: leaving its block normally commits, leaving it by an exception rolls back.
 ``zkpcp.testing`` holds verified fakes; one contract suite runs on them, SQLite and PostgreSQL.
 """
 
@@ -19,6 +19,7 @@ from zkpcp.core.stored import (
     AuthorizationRow,
     ClientRow,
     ContextRow,
+    Counted,
     DeletedRow,
     GrantRow,
     HandoffRow,
@@ -83,7 +84,9 @@ class Contexts(Protocol):
         """All handles, sorted. Only the command line and the root page of a single-context server ask."""
         ...
 
-    async def roster(self, context_id: str) -> RosterRow | None: ...
+    async def roster(self, context_id: str, *, lock: bool = False) -> RosterRow | None:
+        """``lock`` keeps other transactions from changing the roster until this one ends."""
+        ...
 
     async def put_roster(self, row: RosterRow) -> None:
         """Replace the roster. Raises ConflictError unless ``row.version`` is the stored one plus 1 (the first is 1)."""
@@ -117,6 +120,10 @@ class Grants(Protocol):
 
     async def add_client(self, row: ClientRow) -> None: ...
 
+    async def put_client(self, row: ClientRow) -> None:
+        """Insert, or replace what the client says of itself; the instant of the first time stays (AUTH-18)."""
+        ...
+
     async def client(self, context_id: str, client_id: str) -> ClientRow | None: ...
 
     async def add_authorization(self, row: AuthorizationRow) -> None: ...
@@ -125,6 +132,10 @@ class Grants(Protocol):
 
     async def take_authorization(self, context_id: str, lookup_id: bytes) -> AuthorizationRow | None:
         """Delete and return it: one taker wins."""
+        ...
+
+    async def sweep_authorizations(self, context_id: str, now_ms: int) -> None:
+        """Delete those that have expired."""
         ...
 
     async def add_grant(self, row: GrantRow, keyring: KeyringRow) -> None: ...
@@ -159,12 +170,17 @@ class Grants(Protocol):
 
     async def token(self, context_id: str, lookup_id: bytes, *, lock: bool = False) -> TokenRow | None: ...
 
-    async def use_token(self, context_id: str, lookup_id: bytes, used_ms: int) -> bool:
-        """Mark used and delete its wrap. False when it was used before: exactly one caller gets True."""
+    async def use_token(
+        self, context_id: str, lookup_id: bytes, used_ms: int, *, keep_wrap_until_ms: int | None = None
+    ) -> bool:
+        """Mark used and delete its wrap, or leave the wrap to the first sweep after ``keep_wrap_until_ms``.
+
+        False when it was used before: exactly one caller gets True.
+        """
         ...
 
     async def sweep_tokens(self, context_id: str, now_ms: int, keep_used_ms: int) -> None:
-        """Delete expired access tokens and codes, and used-up look-up ids older than ``keep_used_ms``."""
+        """Delete expired access tokens and codes, wraps that were kept, and look-up ids used ``keep_used_ms`` ago."""
         ...
 
     async def access(self, context_id: str, lookup_id: bytes) -> AccessView | None:
@@ -323,6 +339,24 @@ class Audit(Protocol):
         ...
 
 
+class Counters(Protocol):
+    """How often something was tried. Belongs to no context; a name tells nothing of what is counted (SEC-01)."""
+
+    async def add(self, name: str, amount: int, *, now_ms: int, ends_ms: int) -> Counted:
+        """Count in the window that is open at ``now_ms``; the first of a window opens it until ``ends_ms``."""
+        ...
+
+    async def count(self, name: str, now_ms: int) -> Counted | None:
+        """What the window that is open at ``now_ms`` counts."""
+        ...
+
+    async def clear(self, name: str) -> None: ...
+
+    async def sweep(self, now_ms: int) -> None:
+        """Delete the windows that have ended."""
+        ...
+
+
 class Transaction(Protocol):
     """One atomic look at, or change of, the store."""
 
@@ -340,6 +374,8 @@ class Transaction(Protocol):
     def handoffs(self) -> Handoffs: ...
     @property
     def audit(self) -> Audit: ...
+    @property
+    def counters(self) -> Counters: ...
 
 
 class Store(Protocol):

@@ -23,6 +23,7 @@ from zkpcp.core.stored import (
     AuthorizationRow,
     ClientRow,
     ContextRow,
+    Counted,
     DeletedRow,
     GrantRow,
     HandoffRow,
@@ -104,6 +105,7 @@ class _Tables:
     extensions: dict[tuple[str, str], int] = field(default_factory=dict)
     heads: dict[str, AuditHead] = field(default_factory=dict)
     entries: dict[tuple[str, int], AuditRow] = field(default_factory=dict)
+    counters: dict[str, Counted] = field(default_factory=dict)
 
     def copy(self) -> _Tables:
         return _Tables(*(dict(getattr(self, entry.name)) for entry in fields(self)))
@@ -186,8 +188,8 @@ class _Contexts:
     async def handles(self) -> Sequence[str]:
         return sorted(row.handle for row in self._session.look().contexts.values())
 
-    async def roster(self, context_id: str) -> RosterRow | None:
-        return self._session.look().rosters.get(context_id)
+    async def roster(self, context_id: str, *, lock: bool = False) -> RosterRow | None:
+        return self._session.lock(wanted=lock).rosters.get(context_id)
 
     async def put_roster(self, row: RosterRow) -> None:
         rosters.parse(row.body)
@@ -247,6 +249,11 @@ class _Grants:
             raise ConflictError("the client exists already")
         clients[row.context_id, row.client_id] = row
 
+    async def put_client(self, row: ClientRow) -> None:
+        clients = self._session.change(row.context_id).clients
+        stored = clients.get((row.context_id, row.client_id), row)
+        clients[row.context_id, row.client_id] = replace(row, created_ms=stored.created_ms)
+
     async def client(self, context_id: str, client_id: str) -> ClientRow | None:
         return self._session.look().clients.get((context_id, client_id))
 
@@ -261,6 +268,12 @@ class _Grants:
 
     async def take_authorization(self, context_id: str, lookup_id: bytes) -> AuthorizationRow | None:
         return self._session.change().authorizations.pop((context_id, lookup_id), None)
+
+    async def sweep_authorizations(self, context_id: str, now_ms: int) -> None:
+        authorizations = self._session.change().authorizations
+        for key, row in list(authorizations.items()):
+            if row.context_id == context_id and row.expires_ms <= now_ms:
+                del authorizations[key]
 
     async def add_grant(self, row: GrantRow, keyring: KeyringRow) -> None:
         grants = self._session.change(row.context_id).grants
@@ -319,12 +332,15 @@ class _Grants:
     async def token(self, context_id: str, lookup_id: bytes, *, lock: bool = False) -> TokenRow | None:
         return self._session.lock(wanted=lock).tokens.get((context_id, lookup_id))
 
-    async def use_token(self, context_id: str, lookup_id: bytes, used_ms: int) -> bool:
+    async def use_token(
+        self, context_id: str, lookup_id: bytes, used_ms: int, *, keep_wrap_until_ms: int | None = None
+    ) -> bool:
         tokens = self._session.change().tokens
         row = tokens.get((context_id, lookup_id))
         if row is None or row.used_ms is not None:
             return False
-        tokens[context_id, lookup_id] = replace(row, used_ms=used_ms, wrapped=None)
+        wrapped = row.wrapped if keep_wrap_until_ms is not None else None
+        tokens[context_id, lookup_id] = replace(row, used_ms=used_ms, wrapped=wrapped, wrap_until_ms=keep_wrap_until_ms)
         return True
 
     async def sweep_tokens(self, context_id: str, now_ms: int, keep_used_ms: int) -> None:
@@ -334,8 +350,12 @@ class _Grants:
                 over = row.kind in ("code", "access") and row.expires_ms <= now_ms
             else:
                 over = row.used_ms < now_ms - keep_used_ms
-            if row.context_id == context_id and over:
+            if row.context_id != context_id:
+                continue
+            if over:
                 del tokens[key]
+            elif row.wrap_until_ms is not None and row.wrap_until_ms <= now_ms:
+                tokens[key] = replace(row, wrapped=None, wrap_until_ms=None)
 
     async def access(self, context_id: str, lookup_id: bytes) -> AccessView | None:
         tables = self._session.look()
@@ -616,6 +636,35 @@ class _Audit:
         return sorted(rows, key=lambda row: -row.seq)[:limit]
 
 
+class _Counters:
+    """Windows of counted attempts in memory."""
+
+    def __init__(self, session: _Session) -> None:
+        self._session = session
+
+    async def add(self, name: str, amount: int, *, now_ms: int, ends_ms: int) -> Counted:
+        counters = self._session.change().counters
+        stored = counters.get(name)
+        is_open = stored is not None and stored.ends_ms > now_ms
+        counters[name] = (
+            Counted(stored.count + amount, stored.ends_ms) if stored and is_open else Counted(amount, ends_ms)
+        )
+        return counters[name]
+
+    async def count(self, name: str, now_ms: int) -> Counted | None:
+        stored = self._session.look().counters.get(name)
+        return stored if stored is not None and stored.ends_ms > now_ms else None
+
+    async def clear(self, name: str) -> None:
+        self._session.change().counters.pop(name, None)
+
+    async def sweep(self, now_ms: int) -> None:
+        counters = self._session.change().counters
+        for name, stored in list(counters.items()):
+            if stored.ends_ms <= now_ms:
+                del counters[name]
+
+
 class _Transaction:
     """The repositories of one transaction; good until its block ends."""
 
@@ -656,6 +705,11 @@ class _Transaction:
     def audit(self) -> _Audit:
         """The access log."""
         return _Audit(self._session)
+
+    @property
+    def counters(self) -> _Counters:
+        """Counted attempts."""
+        return _Counters(self._session)
 
 
 class MemoryStore:

@@ -62,7 +62,19 @@ def client(**changes: Any) -> ClientRow:
 
 def authorization(**changes: Any) -> AuthorizationRow:
     row = AuthorizationRow(
-        HERE, b"asked", "client", "http://127.0.0.1/", None, ("memory:read",), "challenge", NOW, NOW + 1000
+        context_id=HERE,
+        lookup_id=b"asked",
+        client_id="client",
+        redirect_uri="http://127.0.0.1/",
+        state=None,
+        scopes=("memory:read",),
+        code_challenge="challenge",
+        created_ms=NOW,
+        expires_ms=NOW + 1000,
+        client_name="Client",
+        client_source="cimd",
+        client_redirect_uris=("http://127.0.0.1/",),
+        client_refreshable=True,
     )
     return _with(row, changes)
 

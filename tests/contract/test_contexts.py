@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.contract.rows import HERE, context, roster_row
@@ -85,3 +87,26 @@ async def test_a_roster_that_is_none_is_not_stored(store: Store) -> None:
         with pytest.raises(CorruptError):
             await tx.contexts.put_roster(RosterRow(HERE, 1, b"{}", b"signed"))
         assert await tx.contexts.roster(HERE) is None
+
+
+async def test_a_locked_roster_makes_the_next_writer_wait_and_see_the_change(store: Store) -> None:
+    async with store.write() as tx:
+        await tx.contexts.add(context())
+        await tx.contexts.put_roster(roster_row(1))
+    holds = asyncio.Event()
+
+    async def replace_roster() -> None:
+        async with store.write() as tx:
+            await tx.contexts.roster(HERE, lock=True)
+            holds.set()
+            await asyncio.sleep(0.02)
+            await tx.contexts.put_roster(roster_row(2))
+
+    async def version() -> int:
+        await holds.wait()
+        async with store.write() as tx:
+            row = await tx.contexts.roster(HERE, lock=True)
+            assert row is not None
+            return row.version
+
+    assert (await asyncio.gather(version(), replace_roster()))[0] == 2

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
-from tests.contract.rows import HERE, NOW, authorization, client, context, grant, keyring, roster_row, token
+from tests.contract.rows import ELSEWHERE, HERE, NOW, authorization, client, context, grant, keyring, roster_row, token
 from zkpcp.core.stored import AccessView, TokenRow
 from zkpcp.errors import ConflictError
 from zkpcp.ports import Store
@@ -32,6 +33,30 @@ async def test_a_client_comes_back_as_it_was_registered(store: Store) -> None:
         assert await tx.grants.client(HERE, "client") == client()
         assert await tx.grants.client(HERE, "plain") == plain
         assert await tx.grants.client(HERE, "stranger") is None
+
+
+async def test_a_client_that_is_put_again_is_replaced_but_for_its_first_instant(store: Store) -> None:
+    changed = client(name="Other", source="cimd", redirect_uris=("https://b.example/",), refreshable=False)
+    async with store.write() as tx:
+        await tx.grants.put_client(client())
+        await tx.grants.put_client(replace(changed, created_ms=NOW + 1))
+
+    async with store.read() as tx:
+        assert await tx.grants.client(HERE, "client") == changed
+
+
+async def test_authorizations_that_nobody_answered_are_swept(store: Store) -> None:
+    async with store.write() as tx:
+        await tx.contexts.add(context(context_id=ELSEWHERE, handle="elsewhere"))
+        await tx.grants.add_authorization(authorization(lookup_id=b"over", expires_ms=NOW))
+        await tx.grants.add_authorization(authorization(lookup_id=b"open", expires_ms=NOW + 1))
+        await tx.grants.add_authorization(authorization(lookup_id=b"other", context_id=ELSEWHERE, expires_ms=NOW))
+        await tx.grants.sweep_authorizations(HERE, NOW)
+
+    async with store.read() as tx:
+        assert await tx.grants.authorization(HERE, b"over") is None
+        assert await tx.grants.authorization(HERE, b"open") is not None
+        assert await tx.grants.authorization(ELSEWHERE, b"other") is not None
 
 
 async def test_a_pending_authorization_has_one_taker(store: Store) -> None:
@@ -167,6 +192,24 @@ async def test_a_token_is_used_up_by_exactly_one_of_many(store: Store) -> None:
             wrapped=None,
         )
         assert not await tx.grants.use_token(HERE, b"stranger", NOW)
+
+
+async def test_a_wrap_that_is_kept_goes_with_the_sweep_after_its_time(store: Store) -> None:
+    refresh = token(lookup_id=b"refresh", kind="refresh")
+    used = replace(refresh, used_ms=NOW, wrap_until_ms=NOW + 100)
+    async with store.write() as tx:
+        await tx.grants.add_token(refresh)
+        assert await tx.grants.use_token(HERE, b"refresh", NOW, keep_wrap_until_ms=NOW + 100)
+        assert not await tx.grants.use_token(HERE, b"refresh", NOW + 1, keep_wrap_until_ms=NOW + 500)
+        await tx.grants.sweep_tokens(HERE, NOW + 99, 10_000)
+        assert await tx.grants.token(HERE, b"refresh") == used
+    async with store.write() as tx:
+        await tx.grants.sweep_tokens("elsewhere", NOW + 100, 10_000)
+        assert await tx.grants.token(HERE, b"refresh") == used
+        await tx.grants.sweep_tokens(HERE, NOW + 100, 10_000)
+
+    async with store.read() as tx:
+        assert await tx.grants.token(HERE, b"refresh") == replace(used, wrapped=None, wrap_until_ms=None)
 
 
 async def test_the_sweep_keeps_live_tokens_refresh_tokens_and_look_up_ids_that_show_a_replay(store: Store) -> None:

@@ -204,7 +204,7 @@ async def test_what_is_not_there_what_is_closed_and_what_was_deleted_answer_alik
     assert errors[0]["code"] == "not_found"
 
 
-@pytest.mark.requirement("MEM-07", "AUTH-36")
+@pytest.mark.requirement("MEM-07", "AUTH-36", "AUTH-37")
 async def test_a_right_that_depends_on_the_page_is_a_result_and_one_that_does_not_is_a_403(
     doors: Doors, full: Grants
 ) -> None:
@@ -348,6 +348,26 @@ async def test_every_tool_answers_alike_in_both_eras(doors: Doors, full: Grants)
     bare = [without_envelope(reply.json()["result"]) for reply in listed.values()]
     assert bare[0] == bare[1]
     assert {tool["name"] for tool in bare[0]["tools"]} == {tool for tool, _ in calls}
+
+
+@pytest.mark.requirement("TOOL-07")
+async def test_the_text_repeats_what_the_structured_content_says(doors: Doors, full: Grants) -> None:
+    await doors.done(full, "memory_write", {"path": "birds/heron", "body": "# The heron\n\nIt fishes at the weir.\n"})
+    await doors.done(full, "profile_update", {"patch": {"name": "Ada Example", "interests": ["weirs"]}})
+    calls: dict[str, tuple[JsonObject, tuple[str, ...]]] = {
+        "context_brief": ({}, ("personal", "Ada Example", "birds/heron", "It fishes at the weir.")),
+        "memory_search": ({"query": "fishes"}, ("birds/heron", "The heron", "It fishes at the weir.")),
+        "memory_read": ({"path": "birds/heron"}, ("birds/heron", "The heron", "It fishes at the weir.")),
+        "memory_list": ({"prefix": "birds/"}, ("birds/heron", "The heron")),
+        "memory_write": ({"path": "birds/wren", "body": "It sings."}, ("birds/wren", "Created")),
+        "profile_get": ({}, ("Ada Example", "weirs")),
+        "profile_update": ({"patch": {"pronouns": "she/her"}}, ("/pronouns", "she/her")),
+        "audit_list": ({"limit": 1}, ("profile_update", "ok")),
+    }
+    for tool, (arguments, told) in calls.items():
+        result = await doors.call(full, tool, arguments)
+        text = "\n".join(block["text"] for block in result["content"])
+        assert [part for part in told if part not in text] == [], tool
 
 
 # ------------------------------------------------------------------------------------------------- any JSON at all

@@ -78,7 +78,11 @@ class SessionRow:
 
 @dataclass(frozen=True, slots=True)
 class ClientRow:
-    """A client. ``source``: where its name comes from, ``dcr`` (the client itself), ``owner``, or ``local`` (stdio)."""
+    """A client. ``source``: where its name comes from.
+
+    ``dcr``: the client itself; ``cimd``: the document that its id names; ``operator``: whoever runs the server;
+    ``owner``; ``local`` (stdio).
+    """
 
     context_id: str
     client_id: str
@@ -91,7 +95,10 @@ class ClientRow:
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationRow:
-    """A pending authorization: what a consent page asks about. ``lookup_id`` is derived from a secret in that page."""
+    """A pending authorization: what a consent page asks about, the client as it is shown there.
+
+    ``lookup_id`` is derived from two secrets, the one in the page's form and the session's.
+    """
 
     context_id: str
     lookup_id: bytes
@@ -102,6 +109,10 @@ class AuthorizationRow:
     code_challenge: str
     created_ms: int
     expires_ms: int
+    client_name: str
+    client_source: str
+    client_redirect_uris: tuple[str, ...]
+    client_refreshable: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +152,8 @@ class KeyringRow:
 class TokenRow:
     """A code, access or refresh token by its look-up id. ``wrapped`` (the grant seed) is None once it is used up.
 
-    ``redirect_uri`` and ``code_challenge`` are set for codes only.
+    ``redirect_uri`` and ``code_challenge`` are set for codes only; ``wrap_until_ms`` for a used refresh token whose wrap
+    is kept a while longer.
     """
 
     context_id: str
@@ -156,6 +168,15 @@ class TokenRow:
     wrapped: bytes | None
     redirect_uri: str | None = None
     code_challenge: str | None = None
+    wrap_until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """How often something was counted in a window that ends at ``ends_ms``."""
+
+    count: int
+    ends_ms: int
 
 
 @dataclass(frozen=True, slots=True)

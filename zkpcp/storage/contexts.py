@@ -63,9 +63,9 @@ class SqlContexts:
         """Disable it and keep its data; False when it was not enabled."""
         return bool(await self._driver.execute(_SQL["disable_extension"], context_id, extension))
 
-    async def roster(self, context_id: str) -> RosterRow | None:
+    async def roster(self, context_id: str, *, lock: bool = False) -> RosterRow | None:
         """The current roster."""
-        return one(_roster, await self._driver.fetch_one(_SQL["roster"], context_id))
+        return one(_roster, await self._driver.fetch_one(_SQL["roster_locked" if lock else "roster"], context_id))
 
     async def put_roster(self, row: RosterRow) -> None:
         """Replace the roster. Raises ConflictError unless the version follows, CorruptError when it does not parse."""

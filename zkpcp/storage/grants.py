@@ -51,6 +51,19 @@ class SqlGrants:
         if not added:
             raise ConflictError("the client exists already")
 
+    async def put_client(self, row: ClientRow) -> None:
+        """Insert, or replace what the client says of itself."""
+        await self._driver.execute(
+            _SQL["put_client"],
+            row.context_id,
+            row.client_id,
+            row.name,
+            row.source,
+            pack(row.redirect_uris),
+            row.refreshable,
+            row.created_ms,
+        )
+
     async def client(self, context_id: str, client_id: str) -> ClientRow | None:
         """A client by its id."""
         return one(_client, await self._driver.fetch_one(_SQL["client"], context_id, client_id))
@@ -68,6 +81,10 @@ class SqlGrants:
             row.code_challenge,
             row.created_ms,
             row.expires_ms,
+            row.client_name,
+            row.client_source,
+            pack(row.client_redirect_uris),
+            row.client_refreshable,
         )
         if not added:
             raise ConflictError("the authorization exists already")
@@ -79,6 +96,10 @@ class SqlGrants:
     async def take_authorization(self, context_id: str, lookup_id: bytes) -> AuthorizationRow | None:
         """Delete and return it: one taker wins."""
         return one(_authorization, await self._driver.fetch_one(_SQL["take_authorization"], context_id, lookup_id))
+
+    async def sweep_authorizations(self, context_id: str, now_ms: int) -> None:
+        """Delete those that have expired."""
+        await self._driver.execute(_SQL["sweep_authorizations"], context_id, now_ms)
 
     async def add_grant(self, row: GrantRow, keyring: KeyringRow) -> None:
         """Insert a grant with its first keyring. Raises ConflictError when its id is taken."""
@@ -157,6 +178,7 @@ class SqlGrants:
             row.wrapped,
             row.redirect_uri,
             row.code_challenge,
+            row.wrap_until_ms,
         )
         if not added:
             raise ConflictError("the token exists already")
@@ -166,13 +188,16 @@ class SqlGrants:
         statement = _SQL["token_locked" if lock else "token"]
         return one(_token, await self._driver.fetch_one(statement, context_id, lookup_id))
 
-    async def use_token(self, context_id: str, lookup_id: bytes, used_ms: int) -> bool:
-        """Mark used and delete its wrap; exactly one caller gets True."""
-        return await self._driver.execute(_SQL["use_token"], context_id, lookup_id, used_ms) == 1
+    async def use_token(
+        self, context_id: str, lookup_id: bytes, used_ms: int, *, keep_wrap_until_ms: int | None = None
+    ) -> bool:
+        """Mark used and delete its wrap, unless it is to be kept; exactly one caller gets True."""
+        return await self._driver.execute(_SQL["use_token"], context_id, lookup_id, used_ms, keep_wrap_until_ms) == 1
 
     async def sweep_tokens(self, context_id: str, now_ms: int, keep_used_ms: int) -> None:
-        """Delete unused codes and access tokens past their end, and used ones ``keep_used_ms`` after their use."""
+        """Delete unused codes and access tokens past their end, used ones later, and wraps kept until now."""
         await self._driver.execute(_SQL["sweep_tokens"], context_id, now_ms, now_ms - keep_used_ms)
+        await self._driver.execute(_SQL["sweep_kept_wraps"], context_id, now_ms)
 
     async def access(self, context_id: str, lookup_id: bytes) -> AccessView | None:
         """An access token with its grant, the roster, and the keyring of the roster's epoch, in one query."""
@@ -187,7 +212,7 @@ def _client(row: Row) -> ClientRow:
 
 
 def _authorization(row: Row) -> AuthorizationRow:
-    return AuthorizationRow(*(*row[:5], unpack(row[5]), *row[6:]))
+    return AuthorizationRow(*(*row[:5], unpack(row[5]), *row[6:11], unpack(row[11]), bool(row[12])))
 
 
 def _grant(row: Row) -> GrantRow:
@@ -199,10 +224,10 @@ def _token(row: Row) -> TokenRow:
 
 
 def _access(row: Row) -> AccessView:
-    keyring = row[31:]
+    keyring = row[32:]
     return AccessView(
-        token=_token(row[:12]),
-        grant=_grant(row[12:27]),
+        token=_token(row[:13]),
+        grant=_grant(row[13:28]),
         keyring=None if keyring[0] is None else KeyringRow(*keyring),
-        roster=RosterRow(*row[27:31]),
+        roster=RosterRow(*row[28:32]),
     )

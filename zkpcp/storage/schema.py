@@ -72,7 +72,7 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
             {
                 "client_id": "the client's OAuth id",
                 "name": "the client's name",
-                "source": "where the name comes from: the client or the owner",
+                "source": "where the name comes from: the client, its document, the operator or the owner",
                 "redirect_uris": "where the client may be sent after consent",
                 "refreshable": "whether it may receive refresh tokens",
                 "created_ms": _CREATED,
@@ -88,6 +88,10 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
                 "code_challenge": "its PKCE challenge",
                 "created_ms": _CREATED,
                 "expires_ms": "when the question lapses (ms since 1970)",
+                "client_name": "the client's name as it is shown",
+                "client_source": "where that name comes from",
+                "client_redirect_uris": "where the client may be sent after consent",
+                "client_refreshable": "whether it may receive refresh tokens",
             }
         ),
         "grants": _table(
@@ -130,6 +134,7 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
                 "wrapped": "the grant's seed, wrapped under the token; empty once used up or revoked",
                 "redirect_uri": "where a code was sent",
                 "code_challenge": "the PKCE challenge behind a code",
+                "wrap_until_ms": "until when a used refresh token's wrap is kept (ms since 1970); empty: it is not",
             }
         ),
         "pages": _table(
@@ -232,6 +237,14 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
                 "categories": "which categories of content it touched",
                 "entry": "the entry: who, through which client and grant, what, how many; never content",
                 "hash": "links the entry to the one before",
+            }
+        ),
+        # Of no context, and empty unless attempts are counted in the database.
+        "rate_limits": MappingProxyType(
+            {
+                "name": "a hash of who is counted and for what (address, account, app or grant); guesses can be tested",
+                "hits": "how many attempts there were",
+                "ends_ms": "when counting starts anew (ms since 1970); the row goes within an hour after",
             }
         ),
     }

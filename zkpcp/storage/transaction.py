@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from zkpcp.storage.audit import SqlAudit
 from zkpcp.storage.contexts import SqlContexts
+from zkpcp.storage.counters import SqlCounters
 from zkpcp.storage.credentials import SqlCredentials
 from zkpcp.storage.driver import Driver
 from zkpcp.storage.grants import SqlGrants
@@ -57,3 +58,8 @@ class SqlTransaction:
     def audit(self) -> SqlAudit:
         """The access log."""
         return SqlAudit(self._driver)
+
+    @property
+    def counters(self) -> SqlCounters:
+        """Counted attempts."""
+        return SqlCounters(self._driver)

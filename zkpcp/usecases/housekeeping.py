@@ -1,4 +1,5 @@
-"""What has to end by itself, and needs no key: pages and hand-offs past their end, idle grants, tokens, old sessions.
+"""What has to end by itself, and needs no key: pages and hand-offs past their end, idle grants, tokens, requests for
+consent that nobody answered, old sessions, counted attempts.
 
 Runs at the start of the server and every hour after that, so downtime only delays it (ERA-08, AUTH-45). Each context is
 swept in a transaction of its own, with its audit entry; a sweep that found nothing leaves none.
@@ -24,6 +25,8 @@ async def sweep_all(services: Services) -> None:
     """Sweep every context. Raises UnavailableError when the store is away."""
     async with services.store.read() as tx:
         handles = await tx.contexts.handles()
+    async with services.store.write() as tx:
+        await tx.counters.sweep(services.clock.now_ms())
     for handle in handles:
         async with services.store.read() as tx:
             context = await tx.contexts.by_handle(handle)
@@ -38,6 +41,7 @@ async def sweep(services: Services, context: ContextRow) -> None:
     async with services.store.write() as tx:
         # A used-up look-up id is kept as long as its token could be replayed by a client that comes back late.
         await tx.grants.sweep_tokens(context.context_id, now_ms, GRANT_IDLE_LIFETIME_S * 1000)
+        await tx.grants.sweep_authorizations(context.context_id, now_ms)
         await tx.credentials.end_sessions_before(context.context_id, now_ms, SESSION_IDLE_S * 1000)
         ctx = context.context_id
         await _note(tx, services, ctx, "memory", "pages", await tx.pages.delete_expired(ctx, now_ms))

@@ -41,6 +41,13 @@ select context_id, version, body, signature
 from rosters
 where context_id = $1
 
+-- name: roster_locked
+-- The same, and nobody else changes it until this transaction ends.
+select context_id, version, body, signature
+from rosters
+where context_id = $1
+for update
+
 -- name: first_roster
 -- Version 1; nothing is inserted when there is a roster already.
 insert into rosters (context_id, version, epoch, body, signature)

@@ -4,6 +4,14 @@ insert into clients (context_id, client_id, name, source, redirect_uris, refresh
 values ($1, $2, $3, $4, $5, $6, $7)
 on conflict do nothing
 
+-- name: put_client
+-- A client as its document says it is today; when it was first seen stays.
+insert into clients (context_id, client_id, name, source, redirect_uris, refreshable, created_ms)
+values ($1, $2, $3, $4, $5, $6, $7)
+on conflict (context_id, client_id) do update
+set name = excluded.name, source = excluded.source, redirect_uris = excluded.redirect_uris,
+    refreshable = excluded.refreshable
+
 -- name: client
 -- A client by its id.
 select context_id, client_id, name, source, redirect_uris, refreshable, created_ms
@@ -13,13 +21,15 @@ where context_id = $1 and client_id = $2
 -- name: add_authorization
 -- A pending authorization; nothing is inserted when the look-up id is taken.
 insert into authorizations
-    (context_id, lookup_id, client_id, redirect_uri, state, scopes, code_challenge, created_ms, expires_ms)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+    (context_id, lookup_id, client_id, redirect_uri, state, scopes, code_challenge, created_ms, expires_ms, client_name,
+     client_source, client_redirect_uris, client_refreshable)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 on conflict do nothing
 
 -- name: authorization
 -- What the consent page asks about.
-select context_id, lookup_id, client_id, redirect_uri, state, scopes, code_challenge, created_ms, expires_ms
+select context_id, lookup_id, client_id, redirect_uri, state, scopes, code_challenge, created_ms, expires_ms, client_name,
+       client_source, client_redirect_uris, client_refreshable
 from authorizations
 where context_id = $1 and lookup_id = $2
 
@@ -27,7 +37,13 @@ where context_id = $1 and lookup_id = $2
 -- Deletes it and hands it to the one who deleted it.
 delete from authorizations
 where context_id = $1 and lookup_id = $2
-returning context_id, lookup_id, client_id, redirect_uri, state, scopes, code_challenge, created_ms, expires_ms
+returning context_id, lookup_id, client_id, redirect_uri, state, scopes, code_challenge, created_ms, expires_ms,
+          client_name, client_source, client_redirect_uris, client_refreshable
+
+-- name: sweep_authorizations
+-- Those that expired by $2.
+delete from authorizations
+where context_id = $1 and expires_ms <= $2
 
 -- name: add_grant
 -- A new grant; nothing is inserted when the id is taken.
@@ -119,30 +135,30 @@ set sealed = excluded.sealed, signature = excluded.signature
 -- A new code or token; nothing is inserted when the look-up id is taken.
 insert into tokens
     (context_id, lookup_id, kind, grant_id, client_id, scopes, created_ms, expires_ms, used_ms, wrapped,
-     redirect_uri, code_challenge)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+     redirect_uri, code_challenge, wrap_until_ms)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 on conflict do nothing
 
 -- name: token
 -- A code or token by its look-up id.
 select context_id, lookup_id, kind, grant_id, client_id, scopes, created_ms, expires_ms, used_ms, wrapped,
-       redirect_uri, code_challenge
+       redirect_uri, code_challenge, wrap_until_ms
 from tokens
 where context_id = $1 and lookup_id = $2
 
 -- name: token_locked
 -- The same, and nobody else changes it until this transaction ends.
 select context_id, lookup_id, kind, grant_id, client_id, scopes, created_ms, expires_ms, used_ms, wrapped,
-       redirect_uri, code_challenge
+       redirect_uri, code_challenge, wrap_until_ms
 from tokens
 where context_id = $1 and lookup_id = $2
 for update
 
 -- name: use_token
 -- erases: the grant seed under this token
--- Marks it used; of many who try, one changes the row.
+-- Marks it used; of many who try, one changes the row. With $4 the wrap stays until a sweep after that instant.
 update tokens
-set used_ms = $3, wrapped = null
+set used_ms = $3, wrap_until_ms = $4, wrapped = case when cast($4 as bigint) is null then null else wrapped end
 where context_id = $1 and lookup_id = $2 and used_ms is null
 
 -- name: sweep_tokens
@@ -152,10 +168,17 @@ delete from tokens
 where context_id = $1
   and ((used_ms is null and kind in ('code', 'access') and expires_ms <= $2) or used_ms < $3)
 
+-- name: sweep_kept_wraps
+-- erases: the grant seeds under refresh tokens that were used a while ago
+-- Wraps that were kept for clients that refresh twice at once, until $2.
+update tokens
+set wrapped = null, wrap_until_ms = null
+where context_id = $1 and wrap_until_ms <= $2
+
 -- name: access
 -- All that a call needs behind its token: token, grant, keyring of the roster's epoch if sealed already, roster.
 select t.context_id, t.lookup_id, t.kind, t.grant_id, t.client_id, t.scopes, t.created_ms, t.expires_ms, t.used_ms,
-       t.wrapped, t.redirect_uri, t.code_challenge,
+       t.wrapped, t.redirect_uri, t.code_challenge, t.wrap_until_ms,
        g.context_id, g.grant_id, g.principal, g.on_behalf_of, g.client_id, g.client_name, g.scopes, g.status,
        g.created_ms, g.used_ms, g.refreshable, g.kem_public, g.sig_public, g.signature, g.anchor,
        r.context_id, r.version, r.body, r.signature,

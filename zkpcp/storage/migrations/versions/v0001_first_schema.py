@@ -1,5 +1,7 @@
 """The first schema. Every table and every primary key is led by context_id, so that it can be sharded on it.
 
+``rate_limits`` alone belongs to no context: it counts attempts, by what they came from.
+
 ``contexts`` alone has a further unique key, the handle: on a sharded database it would be a reference table. Foreign
 keys point only there, and delete what belongs to an erased context. Text sorts by bytes on both engines.
 """
@@ -65,6 +67,7 @@ def upgrade() -> None:
     _profiles()
     _extensions()
     _audit()
+    _rate_limits()
 
 
 def _contexts() -> None:
@@ -132,6 +135,10 @@ def _grants() -> None:
         _text("code_challenge"),
         _number("created_ms"),
         _number("expires_ms"),
+        _text("client_name"),
+        _text("client_source"),
+        _text("client_redirect_uris"),
+        _flag("client_refreshable"),
     )
     _create(
         "grants",
@@ -175,6 +182,7 @@ def _grants() -> None:
         _bytes("wrapped", nullable=True),
         _text("redirect_uri", nullable=True),
         _text("code_challenge", nullable=True),
+        _number("wrap_until_ms", nullable=True),
         compact=True,
     )
     op.create_index("tokens_by_grant", "tokens", ["context_id", "grant_id"])
@@ -289,3 +297,17 @@ def _audit() -> None:
         _bytes("entry"),
         _bytes("hash"),
     )
+
+
+def _rate_limits() -> None:
+    op.create_table(
+        "rate_limits",
+        _text("name"),
+        _number("hits"),
+        _number("ends_ms"),
+        sa.PrimaryKeyConstraint("name"),
+        sqlite_with_rowid=False,
+    )
+    if op.get_context().dialect.name == "postgresql":
+        # Worth nothing after a crash, and no copy of it should stand in the write-ahead log or on a replica.
+        op.execute("alter table rate_limits set unlogged")
