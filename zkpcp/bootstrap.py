@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import FrameType
 from typing import Final
 
 import structlog
@@ -41,10 +43,15 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
 
+def is_database_current(settings: Settings) -> bool:
+    """Whether the database is there with today's schema. Makes the data directory. Not inside an event loop."""
+    settings.data_dir.expanduser().mkdir(mode=0o700, parents=True, exist_ok=True)
+    return not pending(settings.database)
+
+
 def prepare_database(settings: Settings) -> None:
     """Make the data directory and bring the schema up to date. Not inside an event loop: migrations run their own."""
-    settings.data_dir.expanduser().mkdir(mode=0o700, parents=True, exist_ok=True)
-    if pending(settings.database):
+    if not is_database_current(settings):
         migrate(settings.database)
 
 
@@ -105,12 +112,19 @@ async def serve(settings: Settings, *, set_up_code: str | None = None, argon2: A
             server_header=False,
             timeout_keep_alive=KEEP_ALIVE_S,
         )
+        # uvicorn ends on SIGTERM and then raises it again for whoever had it before: without this, that would end the
+        # process before the store is closed and its log emptied.
+        signal.signal(signal.SIGTERM, _already_ending)
         sweeping = asyncio.create_task(keep_house(services))
         try:
             await uvicorn.Server(config).serve()
         finally:
             sweeping.cancel()
             await asyncio.gather(sweeping, return_exceptions=True)
+
+
+def _already_ending(_number: int, _frame: FrameType | None) -> None:
+    """Nothing is left to do: the server has stopped, and the store is about to be closed."""
 
 
 async def keep_house(services: Services) -> None:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from tests.live.conftest import ServerMaker
 from tests.live.owner import PASSPHRASE
 from tests.support.server import RunningServer
-from zkpcp.cli.main import app
+from zkpcp.cli.commands import app
 
 NEW_PASSPHRASE = "eleven wrens in the hedge"
 

@@ -16,7 +16,7 @@ from typing import Final
 import pytest
 from typer.testing import CliRunner
 
-from zkpcp.cli.main import app
+from zkpcp.cli.commands import app
 from zkpcp.config import Settings
 from zkpcp.core import grants
 from zkpcp.core.discovery import ContextFacts, context_document

@@ -14,13 +14,13 @@ from typing import Annotated
 
 import typer
 
-from zkpcp.bootstrap import prepare_database
 from zkpcp.cli import os_keyring
-from zkpcp.cli.process import forbid_dumps, is_wiping, restart_wiping
+from zkpcp.cli.process import forbid_dumps
 from zkpcp.cli.terminal import (
     REFUSED_EXIT,
     database_for_people,
     fail,
+    prepare_database_apart,
     say_error,
     settings_or_exit,
     with_services,
@@ -69,10 +69,7 @@ def stdio(
 
 
 def _prepare(settings: Settings) -> None:
-    # Before the restart: migrations load libraries that serving does not need in its memory.
-    prepare_database(settings)
-    if settings.wipe_on_free and not is_wiping():
-        restart_wiping()
+    prepare_database_apart(settings)
     forbid_dumps()
 
 

@@ -1,44 +1,21 @@
-"""The ``zkpcp`` command."""
+"""The ``zkpcp`` command's first step: a server starts itself anew under the wiping allocators, with nothing loaded yet.
+
+Everything else is imported after that, so that the restart costs an empty interpreter and not the program twice.
+"""
 
 from __future__ import annotations
 
-import typer
+import sys
 
-from zkpcp import __version__
-from zkpcp.cli import context, grant, local, server
-
-HELP = """Keep a person's AI context so that the machine it lies on cannot read it.
-
-Begin with `zkpcp serve` and open the address it prints, or set up on the command line:
-
-  zkpcp init --handle me --name "Your Name"
-
-Settings come from the environment: ZKPCP_DATA_DIR, ZKPCP_DATABASE_URL, ZKPCP_HOST, ZKPCP_PORT, ZKPCP_PUBLIC_URL
-(see `zkpcp serve --help`). A passphrase is asked for, or read from standard input; it is never an argument.
-"""
-
-app = typer.Typer(
-    help=HELP,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-app.command("serve")(server.serve)
-app.command("stdio")(local.stdio)
-app.command("init")(context.init)
-app.command("recover")(context.recover)
-app.add_typer(grant.app, name="grant")
-
-
-@app.command("version")
-def version() -> None:
-    """Print the version."""
-    typer.echo(__version__)
+from zkpcp.cli.process import is_wiping, restart_wiping, wants_wiping
 
 
 def main() -> None:
     """Run the command line."""
+    if wants_wiping(sys.argv[1:]) and not is_wiping():
+        restart_wiping()
+    from zkpcp.cli.commands import app  # noqa: PLC0415 - after the restart, not before it
+
     app()
 
 

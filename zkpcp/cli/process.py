@@ -10,7 +10,7 @@ import ctypes
 import os
 import resource
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 # pymalloc's debug hooks fill freed blocks; glibc's perturb byte does the same for larger ones, and without its
@@ -20,6 +20,22 @@ WIPING: Final[Mapping[str, str]] = {
     "GLIBC_TUNABLES": "glibc.malloc.perturb=165:glibc.malloc.tcache_count=0",
 }
 _PR_SET_DUMPABLE: Final = 4
+_LONG_RUNNING: Final = frozenset({"serve", "stdio"})
+_NO: Final = frozenset({"0", "false", "f", "no", "n", "off"})
+"""What the settings read as false."""
+
+
+def wants_wiping(arguments: Sequence[str]) -> bool:
+    """Whether a command line starts a process that opens contexts for long, and the settings do not forbid wiping.
+
+    Reads the one setting it needs itself: the settings' own reader takes half a second to load.
+    """
+    command = arguments[0] if arguments else ""
+    return (
+        command in _LONG_RUNNING
+        and "--help" not in arguments
+        and os.environ.get("ZKPCP_WIPE_ON_FREE", "true").strip().lower() not in _NO
+    )
 
 
 def is_wiping() -> bool:

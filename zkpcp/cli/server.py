@@ -10,8 +10,8 @@ import typer
 
 from zkpcp.bootstrap import prepare_database
 from zkpcp.bootstrap import serve as run_server
-from zkpcp.cli.process import forbid_dumps, is_wiping, restart_wiping
-from zkpcp.cli.terminal import database_for_people, fail, say, settings_or_exit
+from zkpcp.cli.process import forbid_dumps
+from zkpcp.cli.terminal import database_for_people, fail, prepare_database_apart, say, settings_or_exit
 from zkpcp.config import Settings
 from zkpcp.crypto.entropy import SystemEntropy
 from zkpcp.errors import ZkpcpError
@@ -33,14 +33,20 @@ def serve(
     """
     settings = settings_or_exit(host=host, port=port, public_url=public_url)
     try:
-        # Before the restart: migrations load libraries that the server does not need in its memory.
-        prepare_database(settings)
-        if settings.wipe_on_free and not is_wiping():
-            restart_wiping()
+        prepare_database_apart(settings)
         forbid_dumps()
         code = None if settings.is_loopback else _new_code()
         _greet(settings, code)
         asyncio.run(run_server(settings, set_up_code=code))
+    except ZkpcpError as error:
+        fail(error)
+
+
+def migrate() -> None:
+    """Bring the database's schema up to date. `zkpcp serve` does it by itself; several servers may do it at once."""
+    settings = settings_or_exit()
+    try:
+        prepare_database(settings)
     except ZkpcpError as error:
         fail(error)
 

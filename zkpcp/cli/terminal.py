@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import getpass
 import json
+import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Mapping
 from typing import NoReturn, TypeVar
 
 import typer
 
-from zkpcp.bootstrap import prepare_database, running_services
+from zkpcp.bootstrap import is_database_current, prepare_database, running_services
 from zkpcp.config import Settings, load_settings
 from zkpcp.errors import CorruptError, InvalidInputError, RefusedError, UnavailableError, ZkpcpError
 from zkpcp.usecases.services import Services
@@ -46,6 +47,16 @@ def with_services(settings: Settings, act: Callable[[Services], Coroutine[object
         return asyncio.run(run())
     except ZkpcpError as error:
         fail(error)
+
+
+def prepare_database_apart(settings: Settings) -> None:
+    """Bring the schema up to date in a process of its own: migrations load what a server should not keep in memory."""
+    if is_database_current(settings):
+        return
+    command = [sys.executable, "-m", "zkpcp.cli.main", "migrate"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, check=False)  # noqa: S603 - our own command, no shell
+    if done.returncode:
+        raise typer.Exit(done.returncode)
 
 
 def fail(error: ZkpcpError) -> NoReturn:

@@ -1,0 +1,38 @@
+"""The commands of ``zkpcp``, put together."""
+
+from __future__ import annotations
+
+import typer
+
+from zkpcp import __version__
+from zkpcp.cli import context, grant, local, server
+
+HELP = """Keep a person's AI context so that the machine it lies on cannot read it.
+
+Begin with `zkpcp serve` and open the address it prints, or set up on the command line:
+
+  zkpcp init --handle me --name "Your Name"
+
+Settings come from the environment: ZKPCP_DATA_DIR, ZKPCP_DATABASE_URL, ZKPCP_HOST, ZKPCP_PORT, ZKPCP_PUBLIC_URL
+(see `zkpcp serve --help`). A passphrase is asked for, or read from standard input; it is never an argument.
+"""
+
+app = typer.Typer(
+    help=HELP,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("serve")(server.serve)
+app.command("stdio")(local.stdio)
+app.command("init")(context.init)
+app.command("recover")(context.recover)
+app.command("migrate")(server.migrate)
+app.add_typer(grant.app, name="grant")
+
+
+@app.command("version")
+def version() -> None:
+    """Print the version."""
+    typer.echo(__version__)
