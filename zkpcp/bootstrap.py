@@ -23,10 +23,13 @@ from zkpcp.config import Settings
 from zkpcp.crypto.entropy import SystemEntropy
 from zkpcp.errors import RefusedError, UnavailableError
 from zkpcp.http.app import create_app
+from zkpcp.http.limits import DatabaseLimiter, Limiter, MemoryLimiter, ServerLimiter
 from zkpcp.http.site import Site
+from zkpcp.outbound.client_documents import PublicFetcher
 from zkpcp.schema_files import load_schemas
 from zkpcp.storage import migrate, open_store, pending
 from zkpcp.storage.schema import TABLES
+from zkpcp.usecases.client_documents import ClientDocuments
 from zkpcp.usecases.housekeeping import EVERY_S, sweep_all
 from zkpcp.usecases.services import Services
 from zkpcp.vault.secrets import FLOOR, STRONG, Argon2Profile
@@ -61,16 +64,20 @@ async def running_services(settings: Settings, *, argon2: Argon2Profile | None =
     folder = settings.extension_schemas
     schemas = load_schemas(folder.expanduser() if folder else None)
     store = await open_store(settings.database)
+    clock, schemes = SystemClock(), frozenset(settings.redirect_schemes)
+    documents = ClientDocuments(PublicFetcher(), clock, redirect_schemes=schemes) if settings.client_documents else None
     try:
         yield Services(
             store=store,
-            clock=SystemClock(),
+            clock=clock,
             entropy=SystemEntropy(),
             schemas=schemas,
             argon2=argon2 or (STRONG if settings.strong_passphrases else FLOOR),
             argon2_floor=argon2 or FLOOR,
             deleted_retention_s=settings.deleted_retention_days * 86_400,
             refresh_reuse_grace_s=settings.refresh_reuse_grace_seconds,
+            redirect_schemes=schemes,
+            client_documents=documents,
         )
     finally:
         await store.close()
@@ -78,7 +85,12 @@ async def running_services(settings: Settings, *, argon2: Argon2Profile | None =
 
 def site_of(settings: Settings) -> Site:
     """Where contexts are."""
-    return Site(origin=settings.origin, layout=settings.layout, single_handle=settings.single_handle)
+    return Site(
+        origin=settings.origin,
+        layout=settings.layout,
+        single_handle=settings.single_handle,
+        client_documents=settings.client_documents,
+    )
 
 
 def build_app(services: Services, settings: Settings, *, set_up_code: str | None = None) -> FastAPI:
@@ -90,7 +102,20 @@ def build_app(services: Services, settings: Settings, *, set_up_code: str | None
         lenient_era=settings.mcp_lenient_era,
         set_up_code=set_up_code,
         readable_metadata=TABLES,
+        limiter=limiter_of(services, settings),
+        mcp_calls_per_minute=settings.mcp_calls_per_minute,
     )
+
+
+def limiter_of(services: Services, settings: Settings) -> Limiter:
+    """What counts attempts. Raises UnavailableError for a server whose client library is not installed."""
+    match settings.limits:
+        case "memory":
+            return MemoryLimiter(services.clock)
+        case "database":
+            return DatabaseLimiter(services.store, services.clock)
+        case url:
+            return ServerLimiter(url, services.clock)
 
 
 async def serve(settings: Settings, *, set_up_code: str | None = None, argon2: Argon2Profile | None = None) -> None:

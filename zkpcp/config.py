@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from zkpcp.core.redirects import PRIVATE_USE_SCHEMES, is_listable
 from zkpcp.errors import UnavailableError
 
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -36,9 +37,12 @@ class Settings(BaseSettings):
         default="",
         description="The origin clients see, such as https://memory.example; https unless it is loopback.",
     )
-    layout: Literal["paths", "single"] = Field(
+    layout: Literal["paths", "single", "hosts"] = Field(
         default="paths",
-        description="paths: many contexts at /c/<handle>; single: one context at the origin itself.",
+        description=(
+            "paths: many contexts at /c/<handle>; single: one context at the origin itself; "
+            "hosts: each context at a host name of its own, <handle>.<host of the public URL>."
+        ),
     )
     single_handle: str | None = Field(default=None, description="The handle of the one context of layout single.")
     allowed_origins: tuple[str, ...] = Field(
@@ -48,8 +52,25 @@ class Settings(BaseSettings):
         default=False, description="256 MiB Argon2id for new passphrases: 1.7 s a sign-in, harder to guess from a copy."
     )
     refresh_reuse_grace_seconds: int = Field(
-        default=0, ge=0, le=3600, description="For clients that refresh in parallel; 0 revokes a grant on reuse."
+        default=0,
+        ge=0,
+        le=3600,
+        description="For clients that refresh in parallel: a used refresh token works this long; 0 revokes on reuse.",
     )
+    client_documents: bool = Field(
+        default=True,
+        description="Know apps by the document that their client id names; the server then fetches it, from outside.",
+    )
+    redirect_schemes: tuple[str, ...] = Field(
+        default=tuple(sorted(PRIVATE_USE_SCHEMES)),
+        description="URI schemes of desktop apps that consent may lead to, besides https and loopback (a JSON list).",
+    )
+    limits: str = Field(
+        default="memory",
+        repr=False,
+        description="Where attempts are counted: memory, database, or the URL of a Redis or Valkey server.",
+    )
+    mcp_calls_per_minute: int = Field(default=600, ge=1, description="MCP requests a minute, for each connected app.")
     deleted_retention_days: int = Field(
         default=30, ge=0, le=3650, description="How long the owner can put a deleted page back, in days."
     )
@@ -74,7 +95,27 @@ class Settings(BaseSettings):
             raise ValueError("ZKPCP_PUBLIC_URL must be https: only a loopback address may use http")
         if self.layout == "single" and not self.single_handle:
             raise ValueError("ZKPCP_SINGLE_HANDLE must name the context of layout single")
+        if self.layout == "hosts" and not (
+            self.public_url and parts.hostname[-1].isalpha() and ":" not in parts.hostname
+        ):
+            raise ValueError("ZKPCP_PUBLIC_URL must have a host name, which layout hosts puts handles in front of")
         return self
+
+    @field_validator("redirect_schemes")
+    @classmethod
+    def _check_schemes(cls, schemes: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(is_listable(scheme) for scheme in schemes):
+            raise ValueError(
+                "each must be a scheme of an app, in lower case; none that browsers run or open themselves"
+            )
+        return schemes
+
+    @field_validator("limits")
+    @classmethod
+    def _check_limits(cls, limits: str) -> str:
+        if limits not in ("memory", "database") and urlsplit(limits).scheme not in ("redis", "rediss", "valkey"):
+            raise ValueError("must be memory, database, or a URL that starts with redis://, rediss:// or valkey://")
+        return limits
 
     @property
     def origin(self) -> str:

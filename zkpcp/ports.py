@@ -1,8 +1,9 @@
 """What the use cases need from outside, as protocols: time, randomness, clients' documents, storage.
 
 Storage hands out rows of ``core.stored``. Every method takes ``context_id`` first and touches no other context
-(SEC-09); ``Counters`` alone knows no context. A ``Transaction`` is atomic: leaving its block normally commits, leaving it by an exception rolls back.
-``zkpcp.testing`` holds verified fakes; one contract suite runs on them, SQLite and PostgreSQL.
+(SEC-09); ``Counters`` alone knows no context. A ``Transaction`` is atomic: leaving its block normally commits, leaving
+it by an exception rolls back. ``zkpcp.testing`` holds verified fakes; one contract suite runs on them, SQLite and
+PostgreSQL.
 """
 
 from __future__ import annotations

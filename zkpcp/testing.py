@@ -424,7 +424,8 @@ class _Pages:
         ]
 
     async def count(self, context_id: str) -> int:
-        return sum(row.context_id == context_id for row in self._session.look().pages.values())
+        tables = self._session.look()
+        return sum(key[0] == context_id for key in (*tables.pages, *tables.inbox))
 
     async def add_to_inbox(self, row: InboxRow, tag_generation: int, tag: bytes) -> None:
         self._claim(row.context_id, tag_generation, tag, row.page_id)

@@ -93,17 +93,18 @@ async def test_a_locked_roster_makes_the_next_writer_wait_and_see_the_change(sto
     async with store.write() as tx:
         await tx.contexts.add(context())
         await tx.contexts.put_roster(roster_row(1))
-    holds = asyncio.Event()
+    holds, asks = asyncio.Event(), asyncio.Event()
 
     async def replace_roster() -> None:
         async with store.write() as tx:
             await tx.contexts.roster(HERE, lock=True)
             holds.set()
-            await asyncio.sleep(0.02)
+            await asks.wait()
             await tx.contexts.put_roster(roster_row(2))
 
     async def version() -> int:
         await holds.wait()
+        asks.set()
         async with store.write() as tx:
             row = await tx.contexts.roster(HERE, lock=True)
             assert row is not None

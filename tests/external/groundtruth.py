@@ -25,7 +25,9 @@ from tests.external.stdio_bridge import DATABASE, STATE_FILE, Bridge, content_of
 from zkpcp.bootstrap import build_app, prepare_database, running_services, site_of
 from zkpcp.config import Settings
 from zkpcp.core.discovery import mcp_url
+from zkpcp.core.extensions import HANDOFF
 from zkpcp.core.scopes import Offer, known_scopes
+from zkpcp.usecases.extensions import set_extension
 from zkpcp.usecases.found import found_context
 from zkpcp.usecases.grants import create_grant
 from zkpcp.usecases.session import open_session, sign_in
@@ -45,6 +47,8 @@ ARGUMENTS: Final[Mapping[str, Mapping[str, object]]] = {
     "profile_get": {},
     "profile_update": {"patch": {"pronouns": "she/her"}},
     "audit_list": {},
+    "handoff_write": {"title": "Nest boxes", "content": "Count them, then order more."},
+    "handoff_list": {},
 }
 """How each tool is called, such that it does what it is for."""
 
@@ -92,12 +96,13 @@ def _finding(report: Mapping[str, Any], listed: list[str]) -> Finding:
 
 @dataclass(frozen=True, slots=True)
 class _Seed:
-    """A context with two pages: what it holds, where it is, a token for it, and the tools it lists."""
+    """A context with two pages and a hand-off: what it holds, where it is, a token for it, the tools it lists."""
 
     content: str
     mcp_url: str
     token: str
     tools: list[str]
+    handoff_id: str
 
 
 def _seeded(folder: Path) -> list[str]:
@@ -115,17 +120,23 @@ async def _seed(settings: Settings) -> _Seed:
         founded = await found_context(services, handle="me", kind="personal", passphrase=PASSPHRASE, name="Ada Example")
         session = await sign_in(services, founded.context, passphrase=PASSPHRASE)
         async with open_session(services, founded.context, session) as owner:
-            scopes = " ".join(known_scopes(Offer("personal")))
+            await set_extension(services, owner, HANDOFF, enabled=True)
+        async with services.store.read() as tx:
+            extended = await tx.contexts.by_handle("me")
+        assert extended is not None
+        async with open_session(services, extended, session) as owner:
+            scopes = " ".join(known_scopes(Offer("personal", (HANDOFF,))))
             token = (await create_grant(services, owner, client_name="a checker", scopes=scopes)).access.text()
         url = mcp_url(site_of(settings).facts(founded.context))
         async with httpx2.AsyncClient(transport=httpx2.ASGITransport(build_app(services, settings))) as http:
             bridge = Bridge(http, url, token)
             await bridge.call("memory_write", path=_PAGE, body=_BODY)
             await bridge.call("memory_write", path="notes/weir", body="# The weir\n")
+            handoff = await bridge.call("handoff_write", title="Census", content="Half of the nests are counted.")
             content = await content_of(bridge)
             request = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
             listed = json.loads(await bridge.send(json.dumps(request).encode()))["result"]["tools"]
-    return _Seed(content, url, token, [str(tool["name"]) for tool in listed])
+    return _Seed(content, url, token, [str(tool["name"]) for tool in listed], handoff["id"])
 
 
 def _definition(folder: Path, seed: _Seed) -> str:
@@ -147,15 +158,17 @@ def _definition(folder: Path, seed: _Seed) -> str:
         'kind = "json"',
         f'label = "{STATE_FILE}"',
         'seed = "seed.json"',
-        'business = ["pages", "profile"]',
+        'business = ["pages", "profile", "handoffs"]',
     ]
     for name in seed.tools:
-        arguments = ", ".join(f"{key} = {_toml(value)}" for key, value in ARGUMENTS.get(name, {}).items())
-        lines += ["[[tools]]", f'name = "{name}"', f"arguments = {{ {arguments} }}"]
+        lines += ["[[tools]]", f'name = "{name}"', f"arguments = {_toml(ARGUMENTS.get(name, {}))}"]
+    # The same tool as one that changes what is there.
+    done = _toml({"id": seed.handoff_id, "status": "done"})
+    lines += ["[[tools]]", 'name = "handoff_write"', 'variant = "done"', f"arguments = {done}"]
     return "\n".join(lines) + "\n"
 
 
 def _toml(value: object) -> str:
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + " }"
     return json.dumps(value)

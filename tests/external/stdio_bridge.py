@@ -24,7 +24,7 @@ from zkpcp.vault.secrets import CHEAPEST
 STATE_FILE: Final = "context.json"
 DATABASE: Final = "zkpcp.db"
 REVISION: Final = "2025-11-25"
-_WITH_TIMES: Final = frozenset({"created", "updated", "recorded_at", "id"})
+_WITH_TIMES: Final = frozenset({"created", "updated", "recorded_at", "expires", "id"})
 
 
 class Bridge:
@@ -65,11 +65,16 @@ async def serve(settings: Settings, url: str, token: str) -> str:
 
 
 async def content_of(bridge: Bridge) -> str:
-    """What the context holds as JSON: pages and profile, without what differs from run to run."""
+    """What the context holds as JSON: pages, profile and hand-offs, without what differs from run to run."""
     listed = (await bridge.call("memory_list"))["pages"]
     pages = [_without_times(await bridge.call("memory_read", path=page["path"])) for page in listed]
     profiles = _without_times(await bridge.call("profile_get"))
-    return json.dumps({"pages": pages, "profile": [profiles]}, indent=1)
+    handoffs = [
+        _without_times(handoff)
+        for status in ("open", "done")
+        for handoff in (await bridge.call("handoff_list", status=status))["handoffs"]
+    ]
+    return json.dumps({"pages": pages, "profile": [profiles], "handoffs": handoffs}, indent=1)
 
 
 def settings_for(folder: Path) -> Settings:

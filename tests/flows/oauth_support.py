@@ -19,17 +19,18 @@ from zkpcp.core.schemas import JsonObject
 from zkpcp.core.stored import ContextRow, GrantRow
 from zkpcp.http import errors
 from zkpcp.http.app import create_app
-from zkpcp.http.limits import MemoryLimiter
+from zkpcp.http.limits import Limiter, MemoryLimiter
 from zkpcp.http.oauth.edge import OAuthEdge
 from zkpcp.http.oauth.routes import oauth_routes
 from zkpcp.http.pages.render import Pages
 from zkpcp.http.pages.routes import page_router
 from zkpcp.http.pages.web import SetUpDoor, Web
-from zkpcp.http.site import Site
+from zkpcp.http.site import Layout, Site
 from zkpcp.http.wellknown import well_known_routes
-from zkpcp.ports import Store
+from zkpcp.ports import ClientDocumentFetcher, Store
 from zkpcp.schema_files import load_schemas
 from zkpcp.testing import CountingEntropy, FixedClock, MemoryStore
+from zkpcp.usecases.client_documents import ClientDocuments
 from zkpcp.usecases.found import found_context
 from zkpcp.usecases.services import Services
 from zkpcp.usecases.session import sign_in
@@ -73,13 +74,18 @@ class OAuthServer:
         return self.site.base_url(self.context.handle)
 
     @property
+    def origin(self) -> str:
+        """The origin of the context's pages."""
+        return self.base.removesuffix(self.site.base_path(self.context.handle))
+
+    @property
     def store(self) -> Store:
         return self.services.store
 
     def http(self, *, signed_in: bool = False) -> httpx2.AsyncClient:
         """A client of the application; ``signed_in`` with the owner's session."""
         cookies = dict(self.cookies) if signed_in else {}
-        return httpx2.AsyncClient(transport=httpx2.ASGITransport(self.app), base_url=self.site.origin, cookies=cookies)
+        return httpx2.AsyncClient(transport=httpx2.ASGITransport(self.app), base_url=self.origin, cookies=cookies)
 
     async def get(self, url: str, *, signed_in: bool = False, **headers: str) -> httpx2.Response:
         async with self.http(signed_in=signed_in) as http:
@@ -140,7 +146,7 @@ class OAuthServer:
         form = urlencode({"request": request, "scope": scopes, "decision": decision}, doseq=True)
         sent = {
             "content-type": "application/x-www-form-urlencoded",
-            "origin": self.site.origin,
+            "origin": self.origin,
             "sec-fetch-site": "same-origin",
             **{name.replace("_", "-"): value for name, value in headers.items()},
         }
@@ -190,12 +196,18 @@ async def oauth_server(
     store: Store | None = None,
     *,
     origin: str = ORIGIN,
-    single: bool = False,
+    layout: Layout = "paths",
     kind: str = "personal",
     refresh_reuse_grace_s: int = 0,
+    documents: ClientDocumentFetcher | None = None,
+    limiter: Limiter | None = None,
+    mcp_calls_per_minute: int = 600,
     whole: bool = False,
 ) -> OAuthServer:
-    """A server with the owner of one context signed in; ``whole`` is the product's own app, which is slower to make."""
+    """A server with the owner of one context signed in; ``whole`` is the product's own app, which is slower to make.
+
+    With ``documents`` clients may be known by a document that is fetched there.
+    """
     clock = FixedClock(NOW_MS)
     services = Services(
         store=store or MemoryStore(),
@@ -205,10 +217,26 @@ async def oauth_server(
         argon2=CHEAPEST,
         argon2_floor=CHEAPEST,
         refresh_reuse_grace_s=refresh_reuse_grace_s,
+        client_documents=ClientDocuments(documents, clock) if documents else None,
     )
     founded = await found_context(services, handle=HANDLE, kind=kind, passphrase=PASSPHRASE)
-    site = Site(origin=origin, layout="single", single_handle=HANDLE) if single else Site(origin=origin)
-    app = create_app(services, site, readable_metadata={}) if whole else _app(services, site)
+    site = Site(
+        origin=origin,
+        layout=layout,
+        single_handle=HANDLE if layout == "single" else None,
+        client_documents=documents is not None,
+    )
+    limiter = limiter or MemoryLimiter(clock)
+    app = _app(services, site, limiter)
+    if whole:
+        app = create_app(
+            services,
+            site,
+            readable_metadata={},
+            limiter=limiter,
+            mcp_calls_per_minute=mcp_calls_per_minute,
+            pages=_pages(secure=site.is_secure),
+        )
     session = await sign_in(services, founded.context, passphrase=PASSPHRASE)
     name = f"{'__Host-' if site.is_secure else ''}zkpcp_{HANDLE}"
     return OAuthServer(app, services, clock, founded.context, site, {name: session.text()})
@@ -220,10 +248,10 @@ def _pages(*, secure: bool) -> Pages:
     return Pages(secure=secure)
 
 
-def _app(services: Services, site: Site) -> FastAPI:
+def _app(services: Services, site: Site, limiter: Limiter) -> FastAPI:
     """What ``create_app`` makes, without MCP and with the pages of the test before."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
-    pages, limiter = _pages(secure=site.is_secure), MemoryLimiter(services.clock)
+    pages = _pages(secure=site.is_secure)
     errors.install(app, pages, services.entropy)
     app.router.routes.extend(well_known_routes(services.store, site))
     app.router.routes.extend(oauth_routes(OAuthEdge(services, site, limiter, pages)))

@@ -133,7 +133,7 @@ async def test_a_browser_may_ask_before_it_has_a_token(app: ASGIApp) -> None:
 
 @pytest.mark.parametrize(("host", "status"), [("127.0.0.1:8000", 200), ("evil.test", 421), (None, 421)])
 async def test_a_host_is_checked_where_hosts_are_configured(host: str | None, status: int) -> None:
-    app = build(settings=replace(SETTINGS, allowed_hosts=frozenset({"127.0.0.1:8000"})))
+    app = build(settings=replace(SETTINGS, allowed_hosts={"127.0.0.1:8000"}.__contains__))
 
     assert (await send(app, legacy("ping"), legacy_headers(host=host))).status == status
 

@@ -12,6 +12,7 @@ from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 
 from tests.flows.oauth_support import REDIRECT_URI, OAuthServer, leaving, oauth_server
+from zkpcp.http.site import Layout
 
 LOOPBACK = "http://127.0.0.1:49152/callback"
 
@@ -55,9 +56,9 @@ class Person:
 
 
 @pytest.mark.requirement("AUTH-07", "AUTH-08", "AUTH-13", "AUTH-17", "AUTH-34")
-@pytest.mark.parametrize("single", [False, True], ids=["paths", "single"])
-async def test_the_mcp_client_finds_its_way_from_the_endpoint_alone(single: bool) -> None:
-    server = await oauth_server(single=single, whole=True)
+@pytest.mark.parametrize("layout", ["paths", "single", "hosts"])
+async def test_the_mcp_client_finds_its_way_from_the_endpoint_alone(layout: Layout) -> None:
+    server = await oauth_server(layout=layout, whole=True)
     wallet, person = Wallet(), Person(server)
     metadata = OAuthClientMetadata.model_validate({"client_name": "MCP client", "redirect_uris": [LOOPBACK]})
     provider = OAuthClientProvider(f"{server.base}/mcp", metadata, wallet, person.visit, person.callback)

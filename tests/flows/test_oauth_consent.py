@@ -19,6 +19,8 @@ from tests.flows.oauth_support import (
 )
 from zkpcp.core.audit import Action, Outcome
 from zkpcp.core.grants import PENDING_AUTHORIZATION_S
+from zkpcp.testing import MemoryStore
+from zkpcp.usecases.housekeeping import sweep
 from zkpcp.usecases.session import sign_in
 
 SENSITIVE = "memory.sensitive:read"
@@ -338,3 +340,18 @@ async def test_a_loopback_client_gets_its_answer_at_the_port_it_listens_on() -> 
 
     assert "localhost:49152" in page.text
     assert leaving(await server.decide(page)).url.startswith("http://localhost:49152/callback?")
+
+
+@pytest.mark.requirement("AUTH-40")
+async def test_a_request_that_nobody_answers_is_gone_with_the_sweep_after_its_end() -> None:
+    server = await oauth_server()
+    store = server.store
+    assert isinstance(store, MemoryStore)
+    await server.ask(await server.client_id())
+    await sweep(server.services, server.context)
+    assert len(store._committed.authorizations) == 1
+
+    server.clock.advance(PENDING_AUTHORIZATION_S * 1000)
+    await sweep(server.services, server.context)
+
+    assert store._committed.authorizations == {}

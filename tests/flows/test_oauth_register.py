@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.flows.oauth_support import REDIRECT_URI, oauth_server
 from zkpcp.core.audit import Action
-from zkpcp.usecases.clients import MAX_NAME_CHARACTERS, clean_name
+from zkpcp.core.client_names import MAX_NAME_CHARACTERS, clean_name
 
 
 @pytest.mark.requirement("AUTH-17", "AUTH-20")

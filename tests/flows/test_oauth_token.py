@@ -15,13 +15,16 @@ from tests.flows.oauth_support import REDIRECT_URI, VERIFIER, OAuthServer, leavi
 from zkpcp import storage
 from zkpcp.core.audit import Action
 from zkpcp.core.grants import ACCESS_LIFETIME_S, CODE_LIFETIME_S, GRANT_IDLE_LIFETIME_S
+from zkpcp.core.oauth_params import Params
 from zkpcp.core.schemas import JsonObject
 from zkpcp.core.stored import AccessView, RosterRow, TokenRow
 from zkpcp.errors import ConflictError, InvalidInputError, InvalidTokenError, NotFoundError, TamperedError
 from zkpcp.testing import MemoryStore
 from zkpcp.usecases.access import Caller, acting, authenticate
 from zkpcp.usecases.grants import create_grant, end_idle_grants, list_grants, revoke_grant
+from zkpcp.usecases.housekeeping import sweep
 from zkpcp.usecases.session import OpenSession, open_session
+from zkpcp.usecases.token import TokenRefusal, exchange
 from zkpcp.vault import holders, seeds
 from zkpcp.vault.secrets import parse_token
 
@@ -156,19 +159,80 @@ async def test_a_rotated_refresh_token_that_comes_back_ends_the_grant_though_the
     assert (await server.actions())[-2:] == [Action.TOKEN_REPLAYED, Action.GRANT_REVOKED]
 
 
-async def test_within_the_grace_of_the_settings_a_reuse_is_refused_and_the_grant_lives() -> None:
+@pytest.mark.requirement("AUTH-31")
+async def test_within_the_grace_of_the_settings_a_used_refresh_token_serves_and_then_ends_the_grant() -> None:
     server = await oauth_server(refresh_reuse_grace_s=10)
     client_id = await server.client_id()
     first = await server.tokens(client_id)
     second = (await server.refresh(client_id, text(first, "refresh_token"))).json()
 
     server.clock.advance(9_999)
-    assert (await server.refresh(client_id, text(first, "refresh_token"))).json()["error"] == "invalid_grant"
+    third = (await server.refresh(client_id, text(first, "refresh_token"))).json()
     assert await opens(server, second["access_token"])
+    assert await opens(server, third["access_token"])
+    assert (await server.refresh(client_id, third["refresh_token"])).status_code == 200
+    # It came twice, and the owner can see that.
+    assert Action.TOKEN_REPLAYED in await server.actions()
 
     server.clock.advance(1)
     assert (await server.refresh(client_id, text(first, "refresh_token"))).json()["error"] == "invalid_grant"
-    assert await opens(server, second["access_token"]) is None
+    assert await opens(server, third["access_token"]) is None
+
+
+@pytest.mark.requirement("AUTH-31", "KEY-08")
+async def test_what_the_grace_keeps_is_one_wrap_until_its_end_and_no_code_has_it() -> None:
+    server = await oauth_server(refresh_reuse_grace_s=10)
+    client_id = await server.client_id()
+    code = await server.code(client_id)
+    first = (await server.redeem(client_id, code)).json()
+    assert [row.wrapped for row in rows(server, "code")] == [None]
+    second = (await server.refresh(client_id, first["refresh_token"])).json()
+    assert [row.wrapped is None for row in rows(server, "refresh")] == [False, False]
+
+    server.clock.advance(10_000)
+    await sweep(server.services, server.context)
+
+    assert [row.wrapped is None for row in rows(server, "refresh") if row.used_ms is not None] == [True]
+    assert (await server.refresh(client_id, second["refresh_token"])).status_code == 200
+
+
+@pytest.mark.requirement("AUTH-31")
+async def test_a_grace_that_the_operator_takes_back_is_over_for_tokens_used_before_too() -> None:
+    server = await oauth_server(refresh_reuse_grace_s=10)
+    client_id = await server.client_id()
+    first = await server.tokens(client_id)
+    assert (await server.refresh(client_id, text(first, "refresh_token"))).status_code == 200
+
+    strict = replace(server.services, refresh_reuse_grace_s=0)
+    params = Params(
+        [
+            ("grant_type", "refresh_token"),
+            ("client_id", client_id),
+            ("refresh_token", text(first, "refresh_token")),
+        ]
+    )
+    refused = await exchange(strict, server.context, params, mcp_url=f"{server.base}/mcp")
+
+    assert isinstance(refused, TokenRefusal)
+    assert await server.grants() == []
+
+
+@pytest.mark.requirement("AUTH-31")
+async def test_with_a_grace_all_that_refresh_at_once_are_served_on_a_real_database(database_url: str) -> None:
+    store = await storage.open_store(database_url)
+    try:
+        server = await oauth_server(store, refresh_reuse_grace_s=10)
+        client_id = await server.client_id()
+        tokens = await server.tokens(client_id)
+
+        refreshed = await asyncio.gather(*(server.refresh(client_id, text(tokens, "refresh_token")) for _ in range(6)))
+
+        assert [reply.status_code for reply in refreshed] == [200] * 6
+        assert len({reply.json()["refresh_token"] for reply in refreshed}) == 6
+        for reply in refreshed:
+            assert await opens(server, reply.json()["access_token"])
+    finally:
+        await store.close()
 
 
 @pytest.mark.requirement("AUTH-32")

@@ -61,6 +61,7 @@ class ConsentExample:
     items: Sequence[ConsentScopeExample]
     not_requested: Sequence[str] = ()
     client_name_source: str = "dcr"
+    client_host: str | None = None
     redirect_host: str = "127.0.0.1:33418"
     redirect_is_loopback: bool = True
     context_handle: str = "ada"
@@ -86,10 +87,11 @@ def page_server(
     origin: str = "http://127.0.0.1:8000",
     *,
     single_handle: str | None = None,
+    hosts: bool = False,
     set_up_code: str | None = None,
     limiter: Limiter | None = None,
 ) -> PageServer:
-    """The pages of a server whose public address is ``origin``."""
+    """The pages of a server whose public address is ``origin``; ``hosts``: each context has a name below it."""
     clock, entropy, store = FixedClock(NOW_MS), CountingEntropy(), MemoryStore()
     services = Services(
         store=store,
@@ -99,7 +101,9 @@ def page_server(
         argon2=CHEAPEST,
         argon2_floor=CHEAPEST,
     )
-    layout = Site(origin=origin, layout="single", single_handle=single_handle) if single_handle else Site(origin=origin)
+    layout = Site(origin=origin, layout="hosts" if hosts else "paths")
+    if single_handle:
+        layout = Site(origin=origin, layout="single", single_handle=single_handle)
     pages = Pages(secure=layout.is_secure)
     web = Web(
         services=services,

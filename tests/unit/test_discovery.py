@@ -101,7 +101,9 @@ def test_offline_access_is_named_by_the_authorization_server_alone() -> None:
 
 @pytest.mark.requirement("DISC-07")
 def test_a_host_of_many_contexts_names_none_of_them() -> None:
-    root = discovery.root_document(origin="https://pcp.example", documentation_url="https://pcp.example/docs")
+    root = discovery.root_document(
+        context_url_template="https://pcp.example/c/{context}", documentation_url="https://pcp.example/docs"
+    )
 
     assert root == {
         "pcp_version": "0.3",

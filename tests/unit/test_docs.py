@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -104,7 +105,9 @@ def written_default(name: str, default: object) -> str:
         return "`~/.local/share/zkpcp`"
     if isinstance(default, bool):
         return f"`{default}`".lower()
-    return {"": "empty", "None": "none", "()": "`[]`"}.get(str(default), f"`{default}`")
+    if isinstance(default, tuple):
+        return f"`{json.dumps(default)}`"
+    return {"": "empty", "None": "none"}.get(str(default), f"`{default}`")
 
 
 def commands() -> Iterator[list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from zkpcp import __version__
-from zkpcp.cli import context, grant, local, server
+from zkpcp.cli import client, context, grant, local, server
 
 HELP = """Keep a person's AI context so that the machine it lies on cannot read it.
 
@@ -30,6 +30,7 @@ app.command("init")(context.init)
 app.command("recover")(context.recover)
 app.command("migrate")(server.migrate)
 app.add_typer(grant.app, name="grant")
+app.add_typer(client.app, name="client")
 
 
 @app.command("version")

@@ -12,7 +12,7 @@ from zkpcp.bootstrap import prepare_database
 from zkpcp.bootstrap import serve as run_server
 from zkpcp.cli.process import forbid_dumps
 from zkpcp.cli.terminal import database_for_people, fail, prepare_database_apart, say, settings_or_exit
-from zkpcp.config import Settings
+from zkpcp.config import LOOPBACK_HOSTS, Settings
 from zkpcp.crypto.entropy import SystemEntropy
 from zkpcp.errors import ZkpcpError
 
@@ -35,7 +35,9 @@ def serve(
     try:
         prepare_database_apart(settings)
         forbid_dumps()
-        code = None if settings.is_loopback else _new_code()
+        # Whoever reaches the address it listens on can set up a context, whatever Host they name.
+        is_private = settings.is_loopback and settings.host in LOOPBACK_HOSTS
+        code = None if is_private else _new_code()
         _greet(settings, code)
         asyncio.run(run_server(settings, set_up_code=code))
     except ZkpcpError as error:

@@ -103,5 +103,6 @@ def passphrase(*, from_stdin: bool, confirm: bool = False) -> str:
 
 def database_for_people(settings: Settings) -> str:
     """The database's URL without its credentials."""
-    scheme, _, rest = settings.database.partition("://")
+    # A password may stand before the @ or as a parameter behind the ?.
+    scheme, _, rest = settings.database.partition("?")[0].partition("://")
     return f"{scheme}://{rest.rpartition('@')[2]}"

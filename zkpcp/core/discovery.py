@@ -111,12 +111,12 @@ def context_document(facts: ContextFacts) -> JsonObject:
     }
 
 
-def root_document(*, origin: str, documentation_url: str) -> JsonObject:
+def root_document(*, context_url_template: str, documentation_url: str) -> JsonObject:
     """The root document of a host of many contexts; it names none of them (DISC-07)."""
     return {
         "pcp_version": PCP_VERSION,
         "multi_context": True,
-        "context_url_template": f"{origin}/c/{{context}}",
+        "context_url_template": context_url_template,
         "documentation": documentation_url,
     }
 

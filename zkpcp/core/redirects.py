@@ -28,6 +28,11 @@ _WEB: Final = re.compile(
 _RESOURCE: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^/?#]+)(.*)", re.DOTALL)
 
 
+def is_listable(scheme: str) -> bool:
+    """Whether an operator may list this scheme: one that no browser runs or opens itself, and not the web's own."""
+    return re.fullmatch(r"[a-z][a-z0-9+.-]*", scheme) is not None and scheme not in _NEVER
+
+
 def is_registrable(uri: str, private_use_schemes: Collection[str] = PRIVATE_USE_SCHEMES) -> bool:
     """Whether a client may register this URI: https, http on loopback with any port, or a listed private-use scheme.
 

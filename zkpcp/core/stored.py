@@ -152,8 +152,8 @@ class KeyringRow:
 class TokenRow:
     """A code, access or refresh token by its look-up id. ``wrapped`` (the grant seed) is None once it is used up.
 
-    ``redirect_uri`` and ``code_challenge`` are set for codes only; ``wrap_until_ms`` for a used refresh token whose wrap
-    is kept a while longer.
+    ``redirect_uri`` and ``code_challenge`` are set for codes only, ``wrap_until_ms`` for a used refresh token whose
+    wrap is kept a while longer.
     """
 
     context_id: str

@@ -1,12 +1,13 @@
 """The web application: well-known documents, OAuth, MCP, and the owner's pages, under one set of failures and limits.
 
-It only puts together. Order matters in one place: the routes of one context at the origin (layout ``single``) come
-after those that belong to the server.
+It only puts together. Order matters in one place: the routes of contexts that have an origin of their own (layouts
+``single`` and ``hosts``) come after those that belong to the server.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
 
 from fastapi import FastAPI
 from starlette.requests import Request
@@ -16,7 +17,7 @@ from starlette.routing import Route
 from zkpcp import __version__
 from zkpcp.http import errors
 from zkpcp.http.hosts import LocalHostsOnly
-from zkpcp.http.limits import MemoryLimiter
+from zkpcp.http.limits import CallBudget, Limiter, MemoryLimiter
 from zkpcp.http.mcp.mount import mcp_endpoint
 from zkpcp.http.oauth.edge import OAuthEdge
 from zkpcp.http.oauth.routes import oauth_routes
@@ -27,6 +28,8 @@ from zkpcp.http.site import Site
 from zkpcp.http.wellknown import well_known_routes
 from zkpcp.usecases.services import Services
 
+MCP_CALLS_PER_MINUTE: Final = 600
+
 
 def create_app(
     services: Services,
@@ -36,14 +39,21 @@ def create_app(
     lenient_era: bool = False,
     set_up_code: str | None = None,
     readable_metadata: Mapping[str, Mapping[str, str]],
+    limiter: Limiter | None = None,
+    mcp_calls_per_minute: int = MCP_CALLS_PER_MINUTE,
+    pages: Pages | None = None,
 ) -> FastAPI:
-    """Make the application. ``readable_metadata`` describes the database for the page on metadata (KEY-01)."""
+    """Make the application.
+
+    ``readable_metadata`` describes the database for the page on metadata (KEY-01). Attempts are counted in this process
+    unless a ``limiter`` is given. ``pages`` spares compiling the templates anew; they have to be of this site's kind.
+    """
     # No generated API documents, and no redirect that would answer a path before its access check.
     app = FastAPI(title="zkpcp", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     if site.is_loopback:
-        app.add_middleware(LocalHostsOnly)
-    pages = Pages(secure=site.is_secure)
-    limiter = MemoryLimiter(services.clock)
+        app.add_middleware(LocalHostsOnly, names_below=site.layout == "hosts")
+    pages = pages or Pages(secure=site.is_secure)
+    limiter = limiter or MemoryLimiter(services.clock)
     web = Web(
         services=services,
         site=site,
@@ -53,7 +63,13 @@ def create_app(
         schema=readable_metadata,
     )
     errors.install(app, pages, services.entropy)
-    mcp = mcp_endpoint(services, site, allowed_origins=allowed_origins, lenient_era=lenient_era)
+    mcp = mcp_endpoint(
+        services,
+        site,
+        allowed_origins=allowed_origins,
+        lenient_era=lenient_era,
+        budget=CallBudget(limiter, mcp_calls_per_minute),
+    )
     app.router.routes.append(Route("/healthz", _health(mcp.catalog_fingerprint)))
     app.router.routes.extend(well_known_routes(services.store, site))
     app.router.routes.append(Route(f"{site.prefix}/mcp", mcp))

@@ -33,6 +33,8 @@ _PREFLIGHT: Final = {
     "Access-Control-Max-Age": "600",
 }
 
+_CONTEXT: Final = "/.well-known/pcp.json"
+
 Endpoint = Callable[[Request], Awaitable[Response]]
 Builder = Callable[[ContextFacts], JsonObject]
 
@@ -40,8 +42,10 @@ Builder = Callable[[ContextFacts], JsonObject]
 def well_known_routes(store: Store, site: Site) -> list[Route]:
     """The routes, to stand before all others; the last ones catch what else is asked for under a ``.well-known``."""
     documents = {path: _document(store, site, build) for path, build in _context_documents(site.prefix)}
-    if site.is_multi:
-        documents["/.well-known/pcp.json"] = _root(site)
+    if site.layout == "paths":
+        documents[_CONTEXT] = _root(site)
+    elif site.layout == "hosts":
+        documents[_CONTEXT] = _by_host(site, _root(site), documents[_CONTEXT])
     routes = [Route(path, endpoint, methods=["GET", "OPTIONS"]) for path, endpoint in documents.items()]
     catch_all = [
         Route(f"{parent}/.well-known{rest}", _nothing_here, methods=_EVERY_METHOD)
@@ -52,7 +56,7 @@ def well_known_routes(store: Store, site: Site) -> list[Route]:
 
 
 def _context_documents(prefix: str) -> Iterator[tuple[str, Builder]]:
-    yield f"{prefix}/.well-known/pcp.json", discovery.context_document
+    yield f"{prefix}{_CONTEXT}", discovery.context_document
     yield f"/.well-known/oauth-protected-resource{prefix}/mcp", _resource_metadata
     for name in ("oauth-authorization-server", "openid-configuration"):
         yield f"/.well-known/{name}{prefix}", _server_metadata
@@ -79,8 +83,17 @@ def _document(store: Store, site: Site, build: Builder) -> Endpoint:
     return endpoint
 
 
+def _by_host(site: Site, root: Endpoint, context: Endpoint) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        return await (root if site.is_root(request.headers.get("host", "")) else context)(request)
+
+    return endpoint
+
+
 def _root(site: Site) -> Endpoint:
-    document = discovery.root_document(origin=site.origin, documentation_url=site.documentation_url)
+    document = discovery.root_document(
+        context_url_template=site.context_url_template, documentation_url=site.documentation_url
+    )
 
     async def endpoint(request: Request) -> Response:
         return _preflight() if request.method == "OPTIONS" else _found(request, document)

@@ -11,10 +11,12 @@ from typing import Final
 
 from zkpcp.core.stored import AuditHead, AuditRow
 from zkpcp.errors import ConflictError, NotFoundError
-from zkpcp.storage.driver import Driver, Row, pack, unpack
+from zkpcp.storage.driver import Driver, Row, pack, spread, unpack
 from zkpcp.storage.statements import load
 
 _SQL = load("audit")
+_head = spread(AuditHead)
+_row = spread(AuditRow)
 _NO_LIMIT: Final = 2**63 - 1
 
 
@@ -29,7 +31,7 @@ class SqlAudit:
         row = await self._driver.fetch_one(_SQL["head"], context_id)
         if row is None:
             raise NotFoundError("there is no such context")
-        return AuditHead(*row)
+        return _head(row)
 
     async def append(self, row: AuditRow) -> None:
         """Insert the entry. Raises ConflictError unless it follows the newest one."""
@@ -74,4 +76,4 @@ class SqlAudit:
 
 
 def _entry(row: Row) -> AuditRow:
-    return AuditRow(*(*row[:5], unpack(row[5]), *row[6:]))
+    return _row((*row[:5], unpack(row[5]), *row[6:]))

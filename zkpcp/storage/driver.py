@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar
+from dataclasses import fields
+from itertools import product
+from types import UnionType
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 from zkpcp.errors import CorruptError, UnavailableError
 from zkpcp.storage.statements import Statement
@@ -19,6 +22,9 @@ Value: TypeAlias = str | int | bytes | bool | list[str] | None
 Row: TypeAlias = Sequence[Any]
 
 T = TypeVar("T")
+
+# What retention leaves out of a page's place when it lies before 1970 may be negative; nothing else may.
+_MAY_BE_NEGATIVE: Final = frozenset({"expires_ms"})
 
 
 class Driver(Protocol):
@@ -73,16 +79,49 @@ def unpack(text: str) -> tuple[str, ...]:
     """The inverse of ``pack``. Raises CorruptError."""
     try:
         strings = json.loads(text)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise CorruptError("a stored list is not JSON") from error
     if not isinstance(strings, list) or not all(isinstance(entry, str) for entry in strings):
         raise CorruptError("a stored list does not hold strings")
     return tuple(strings)
 
 
-def spread(kind: Callable[..., T]) -> Callable[[Row], T]:
-    """The way from a row to a value whose members the query names in their order."""
-    return lambda row: kind(*row)
+def spread(kind: type[T]) -> Callable[[Row], T]:
+    """The way from a row to a value whose members the query names in their order.
+
+    Raises CorruptError for a row that this program cannot have written: SQLite gives types to values and not to
+    columns, so a host can store text as a key, or a version below zero.
+    """
+    hints = get_type_hints(kind)
+    names = [member.name for member in fields(kind)]  # type: ignore[arg-type]  # every kind is a row of core.stored
+    every_type = [_types(hints[name]) for name in names]
+    numbers = tuple(at for at, name in enumerate(names) if int in every_type[at] and name not in _MAY_BE_NEGATIVE)
+    # By the length of a row: members with a default, which come last, may be left out.
+    allowed = {size: frozenset(product(*every_type[:size])) for size in range(1, len(names) + 1)}
+
+    def make(row: Row) -> T:
+        if tuple(map(type, row)) not in allowed.get(len(row), ()):
+            raise CorruptError("a stored row holds a value of another type than its column's")
+        for at in numbers:
+            if at < len(row) and row[at] is not None and row[at] < 0:
+                raise CorruptError("a stored row holds a number below zero")
+        return kind(*row)
+
+    return make
+
+
+def _types(hint: object) -> tuple[type, ...]:
+    """The types of the values that fit an annotation, without what the containers hold."""
+    origin = get_origin(hint)
+    if origin is UnionType:
+        return tuple(each for member in get_args(hint) for each in _types(member))
+    if origin is Literal:
+        return tuple({type(each) for each in get_args(hint)})
+    if isinstance(origin, type):
+        return (origin,)
+    if not isinstance(hint, type):
+        raise TypeError("a member of a row has an annotation that is not understood")
+    return (hint,)
 
 
 def one(make: Callable[[Row], T], row: Row | None) -> T | None:

@@ -26,6 +26,11 @@ from zkpcp.storage.statements import load
 _SQL = load("grants")
 
 _keyring = spread(KeyringRow)
+_roster = spread(RosterRow)
+_client_of = spread(ClientRow)
+_authorization_of = spread(AuthorizationRow)
+_grant_of = spread(GrantRow)
+_token_of = spread(TokenRow)
 
 MINUTE_MS: Final = 60_000
 
@@ -208,19 +213,19 @@ class SqlGrants:
 
 
 def _client(row: Row) -> ClientRow:
-    return ClientRow(*(*row[:4], unpack(row[4]), bool(row[5]), row[6]))
+    return _client_of((*row[:4], unpack(row[4]), bool(row[5]), row[6]))
 
 
 def _authorization(row: Row) -> AuthorizationRow:
-    return AuthorizationRow(*(*row[:5], unpack(row[5]), *row[6:11], unpack(row[11]), bool(row[12])))
+    return _authorization_of((*row[:5], unpack(row[5]), *row[6:11], unpack(row[11]), bool(row[12])))
 
 
 def _grant(row: Row) -> GrantRow:
-    return GrantRow(*(*row[:6], unpack(row[6]), *row[7:10], bool(row[10]), *row[11:]))
+    return _grant_of((*row[:6], unpack(row[6]), *row[7:10], bool(row[10]), *row[11:]))
 
 
 def _token(row: Row) -> TokenRow:
-    return TokenRow(*(*row[:5], unpack(row[5]), *row[6:]))
+    return _token_of((*row[:5], unpack(row[5]), *row[6:]))
 
 
 def _access(row: Row) -> AccessView:
@@ -228,6 +233,6 @@ def _access(row: Row) -> AccessView:
     return AccessView(
         token=_token(row[:13]),
         grant=_grant(row[13:28]),
-        keyring=None if keyring[0] is None else KeyringRow(*keyring),
-        roster=RosterRow(*row[28:32]),
+        keyring=None if keyring[0] is None else _keyring(keyring),
+        roster=_roster(row[28:32]),
     )

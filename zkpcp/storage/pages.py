@@ -17,6 +17,10 @@ from zkpcp.storage.statements import load
 _SQL = load("pages")
 
 _page = spread(PageRow)
+_head = spread(HeadRow)
+_terms = spread(TermsRow)
+_item = spread(InboxRow)
+_deleted = spread(DeletedRow)
 
 
 class SqlPages:
@@ -53,20 +57,20 @@ class SqlPages:
     ) -> Sequence[PageRow]:
         """Those of these pages that are in one of ``slots`` and not expired, by page id."""
         rows = await self._driver.fetch_all(_SQL["pages"], context_id, list(page_ids), list(slots), now_ms)
-        return [PageRow(*row) for row in rows]
+        return [_page(row) for row in rows]
 
     async def heads(self, context_id: str, slots: Collection[str], now_ms: int) -> Sequence[HeadRow]:
         """Heads of every approved, unexpired page in ``slots``, by page id."""
-        return [HeadRow(*row) for row in await self._driver.fetch_all(_SQL["heads"], context_id, list(slots), now_ms)]
+        return [_head(row) for row in await self._driver.fetch_all(_SQL["heads"], context_id, list(slots), now_ms)]
 
     async def terms(self, context_id: str, slots: Collection[str], now_ms: int) -> Sequence[TermsRow]:
         """Term vectors of every approved, unexpired page in ``slots``, by page id."""
-        return [TermsRow(*row) for row in await self._driver.fetch_all(_SQL["terms"], context_id, list(slots), now_ms)]
+        return [_terms(row) for row in await self._driver.fetch_all(_SQL["terms"], context_id, list(slots), now_ms)]
 
     async def count(self, context_id: str) -> int:
-        """The number of pages, expired ones that are not swept yet included; inbox items not."""
-        row = await self._driver.fetch_one(_SQL["count"], context_id)
-        return 0 if row is None else int(row[0])
+        """The number of pages and inbox items, expired ones that are not swept yet included."""
+        rows = [await self._driver.fetch_one(_SQL[name], context_id) for name in ("count", "count_inbox")]
+        return sum(int(row[0]) for row in rows if row is not None)
 
     async def add_to_inbox(self, row: InboxRow, tag_generation: int, tag: bytes) -> None:
         """Insert item and path tag. Raises ConflictError when the tag is taken."""
@@ -88,7 +92,7 @@ class SqlPages:
 
     async def inbox(self, context_id: str, slots: Collection[str], limit: int) -> Sequence[InboxRow]:
         """The oldest items waiting in the inboxes of these slots."""
-        return [InboxRow(*row) for row in await self._driver.fetch_all(_SQL["inbox"], context_id, list(slots), limit)]
+        return [_item(row) for row in await self._driver.fetch_all(_SQL["inbox"], context_id, list(slots), limit)]
 
     async def admit(self, row: PageRow) -> bool:
         """Turn the inbox item into this page, its path tag unchanged; False when another request did it first."""
@@ -123,7 +127,7 @@ class SqlPages:
     async def deleted(self, context_id: str, slots: Collection[str], now_ms: int, limit: int) -> Sequence[DeletedRow]:
         """Deleted pages in ``slots`` that can still be recovered, the last deleted first."""
         rows = await self._driver.fetch_all(_SQL["deleted"], context_id, list(slots), now_ms, limit)
-        return [DeletedRow(HeadRow(*head), deleted_ms, purge_ms) for *head, deleted_ms, purge_ms in rows]
+        return [_deleted((_head(head), deleted_ms, purge_ms)) for *head, deleted_ms, purge_ms in rows]
 
     async def deleted_page(self, context_id: str, page_id: str, slots: Collection[str], now_ms: int) -> PageRow | None:
         """One of them as it was, locked until this transaction ends."""

@@ -15,6 +15,7 @@ from zkpcp.storage.statements import load
 _SQL = load("profiles")
 
 _profile = spread(ProfileRow)
+_change = spread(ProfileChangeRow)
 
 
 class SqlProfiles:
@@ -41,7 +42,7 @@ class SqlProfiles:
     async def changes(self, context_id: str, namespace: str, limit: int) -> Sequence[ProfileChangeRow]:
         """Newest first."""
         rows = await self._driver.fetch_all(_SQL["changes"], context_id, namespace, limit)
-        return [ProfileChangeRow(*row) for row in rows]
+        return [_change(row) for row in rows]
 
     async def _add_change(self, change: ProfileChangeRow) -> int:
         return await self._driver.execute(

@@ -1,14 +1,16 @@
 """The record of one act: what it touched, and exactly one audit entry for it, also when it fails (AUD-05, U5).
 
 The use case writes the entry itself, in the transaction of its change, by ``Call.record``. What this adds is the
-failing path: an act that raises before it was recorded gets its entry with the outcome, and then the error goes on. An
+failing path: an act that raises before it was recorded gets its entry with the outcome, and then the error goes on. So
+does an act whose client has left in the middle of it, and one that the store let down, if the store takes the entry. An
 act that ends without an entry is a bug and raises.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from zkpcp.core.audit import Action, Channel, Outcome
@@ -20,6 +22,7 @@ from zkpcp.errors import (
     LockedError,
     NotFoundError,
     RefusedError,
+    UnavailableError,
 )
 from zkpcp.ports import Transaction
 from zkpcp.usecases.access import Acting
@@ -82,6 +85,12 @@ async def calling(services: Services, acting: Acting, action: str, *categories: 
     except CorruptError:
         call.action = Action.TAMPERING_FOUND
         await _record_failure(call, Outcome.ERROR)
+        raise
+    except (UnavailableError, asyncio.CancelledError):
+        if not call.recorded:
+            # What cannot be recorded either keeps the first error: nothing was returned.
+            with suppress(UnavailableError):
+                await _record_failure(call, Outcome.ERROR)
         raise
     if not call.recorded:
         raise RuntimeError("an act ended without its audit entry")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from zkpcp.core.client_documents import ClientDocument, ClientUrl, lifetime_s, parse_client_id, parse_document
+from zkpcp.core.redirects import PRIVATE_USE_SCHEMES
 from zkpcp.core.stored import ClientRow
 from zkpcp.errors import RateLimitedError
 from zkpcp.ports import ClientDocumentFetcher, Clock
@@ -42,10 +43,12 @@ class ClientDocuments:
         clock: Clock,
         *,
         max_documents: int = MAX_DOCUMENTS,
+        redirect_schemes: frozenset[str] = PRIVATE_USE_SCHEMES,
     ) -> None:
         self._fetcher = fetcher
         self._clock = clock
         self._max_documents = max_documents
+        self._redirect_schemes = redirect_schemes
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._running: dict[str, asyncio.Task[ClientDocument]] = {}
 
@@ -90,7 +93,7 @@ class ClientDocuments:
     async def _fetch(self, url: ClientUrl) -> ClientDocument:
         self._kept.pop(url.value, None)
         fetched = await self._fetcher.fetch(url)
-        document = parse_document(url, fetched.body)
+        document = parse_document(url, fetched.body, private_use_schemes=self._redirect_schemes)
         fresh_until_ms = self._clock.now_ms() + lifetime_s(fetched.max_age_s) * 1000
         self._kept[url.value] = _Kept(document, fresh_until_ms)
         if len(self._kept) > self._max_documents:

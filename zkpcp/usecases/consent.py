@@ -1,4 +1,8 @@
-"""A person's answer to an app that asks for access (AUTH-39, AUTH-40).
+"""A person's answer to an app that asks for access (AUTH-18, AUTH-39, AUTH-40).
+
+An app is registered, or its id is the URL of a document about it, which is fetched here and never for a token. What the
+person was shown of the app is what the grant is made for: a document that changes meanwhile changes nothing, and every
+consent is a new grant. A client with a document becomes a row with its first grant, not before.
 
 An authorization request becomes a pending authorization only for a signed-in person, so a stranger cannot fill the
 table. It is kept under an id derived from two secrets, the one in the page's form and the session's: a form used in
@@ -14,13 +18,15 @@ from dataclasses import dataclass, field
 
 from zkpcp.core.audit import Action, Channel, Outcome
 from zkpcp.core.authorize import AuthorizeRequest, Denied, Untrusted, read_authorize
+from zkpcp.core.client_documents import ClientDocumentError, is_client_url
 from zkpcp.core.grants import CODE_LIFETIME_S, PENDING_AUTHORIZATION_S, Actor
 from zkpcp.core.oauth_params import Params
 from zkpcp.core.scopes import OFFLINE_ACCESS, canonical, effective
 from zkpcp.core.stored import AuthorizationRow, ClientRow, ContextRow, GrantRow, TokenRow
-from zkpcp.errors import NotFoundError
+from zkpcp.errors import InvalidInputError, NotFoundError
 from zkpcp.ports import Transaction
 from zkpcp.usecases.audit_log import record
+from zkpcp.usecases.client_documents import SOURCE, Count, as_client
 from zkpcp.usecases.grants import add_grant, new_grant
 from zkpcp.usecases.services import Services
 from zkpcp.usecases.session import OpenSession
@@ -58,17 +64,38 @@ class Approved:
     code: TokenSecret
 
 
-async def ask(services: Services, context: ContextRow, params: Params, *, mcp_url: str) -> Asked | Untrusted | Denied:
-    """Judge an authorization request. Nothing is stored."""
+def names_a_document(services: Services, params: Params) -> bool:
+    """Whether answering this request may take a fetch from somewhere else."""
     client_id = params.one("client_id")
-    client = None
-    if client_id is not None:
-        async with services.store.read() as tx:
-            client = await tx.grants.client(context.context_id, client_id)
+    return services.client_documents is not None and client_id is not None and is_client_url(client_id)
+
+
+async def ask(
+    services: Services, context: ContextRow, params: Params, *, mcp_url: str, count: Count
+) -> Asked | Untrusted | Denied:
+    """Judge an authorization request. Nothing is stored; ``count`` is asked before anything is fetched.
+
+    Raises ClientDocumentError, whatever is wrong with the client's document, and RateLimitedError.
+    """
+    client_id = params.one("client_id")
+    client = None if client_id is None else await _client(services, context, client_id, count)
     request = read_authorize(params, client, offer=context.offer, mcp_url=mcp_url)
     if client is None or not isinstance(request, AuthorizeRequest):
         return Untrusted("This app is not registered here.") if isinstance(request, AuthorizeRequest) else request
     return Asked(request, client)
+
+
+async def _client(services: Services, context: ContextRow, client_id: str, count: Count) -> ClientRow | None:
+    if services.client_documents is None or not is_client_url(client_id):
+        async with services.store.read() as tx:
+            return await tx.grants.client(context.context_id, client_id)
+    try:
+        document = await services.client_documents.get(client_id, count=count)
+    except InvalidInputError:
+        document = None
+    if document is None:
+        raise ClientDocumentError("client_id")
+    return as_client(document, context_id=context.context_id, now_ms=services.clock.now_ms())
 
 
 async def begin(services: Services, session: OpenSession, session_token: TokenSecret, asked: Asked) -> Pending:
@@ -86,6 +113,10 @@ async def begin(services: Services, session: OpenSession, session_token: TokenSe
         code_challenge=request.code_challenge,
         created_ms=now_ms,
         expires_ms=now_ms + PENDING_AUTHORIZATION_S * 1000,
+        client_name=asked.client.name,
+        client_source=asked.client.source,
+        client_redirect_uris=asked.client.redirect_uris,
+        client_refreshable=asked.client.refreshable,
     )
     async with services.store.write() as tx:
         await tx.grants.add_authorization(row)
@@ -106,7 +137,7 @@ async def approve(
     """
     async with services.store.write() as tx:
         taken = await _take(tx, services, session, session_token, secret)
-        answer = None if taken is None else await _answer(tx, services, session, *taken, ticked)
+        answer = None if taken is None else await _answer(tx, services, session, taken, ticked)
     if answer is None:  # raised out here: an expired request stays deleted
         raise NotFoundError(_GONE)
     return answer
@@ -116,7 +147,7 @@ async def decline(services: Services, session: OpenSession, session_token: Token
     """Answer no. Raises NotFoundError as ``approve`` does."""
     async with services.store.write() as tx:
         taken = await _take(tx, services, session, session_token, secret)
-        denied = None if taken is None else await _deny(tx, services, session, taken[0])
+        denied = None if taken is None else await _deny(tx, services, session, taken)
     if denied is None:
         raise NotFoundError(_GONE)
     return denied
@@ -124,13 +155,9 @@ async def decline(services: Services, session: OpenSession, session_token: Token
 
 async def _take(
     tx: Transaction, services: Services, session: OpenSession, session_token: TokenSecret, secret: TokenSecret
-) -> tuple[AuthorizationRow, ClientRow] | None:
-    context_id = session.context.context_id
-    pending = await tx.grants.take_authorization(context_id, _lookup_id(secret, session_token))
-    if pending is None or services.clock.now_ms() >= pending.expires_ms:
-        return None
-    client = await tx.grants.client(context_id, pending.client_id)
-    return None if client is None else (pending, client)
+) -> AuthorizationRow | None:
+    pending = await tx.grants.take_authorization(session.context.context_id, _lookup_id(secret, session_token))
+    return None if pending is None or services.clock.now_ms() >= pending.expires_ms else pending
 
 
 async def _answer(
@@ -138,21 +165,35 @@ async def _answer(
     services: Services,
     session: OpenSession,
     pending: AuthorizationRow,
-    client: ClientRow,
     ticked: Collection[str],
 ) -> Approved | Denied:
     offer = session.context.offer
     scopes = effective(set(pending.scopes) & set(ticked), offer)
     if scopes <= {OFFLINE_ACCESS}:
         return await _deny(tx, services, session, pending)
+    client = _as_shown(services, pending)
     made = new_grant(services, session, client, canonical(scopes, offer))
     try:
         code, row = _code(services, pending, made.row, made.opened)
     finally:
         made.opened.seed.wipe()
+    if client.source == SOURCE:
+        await tx.grants.put_client(client)
     await tx.grants.add_token(row)
     await add_grant(tx, services, session, made, Channel.OAUTH)
     return Approved(pending.redirect_uri, pending.state, code)
+
+
+def _as_shown(services: Services, pending: AuthorizationRow) -> ClientRow:
+    return ClientRow(
+        context_id=pending.context_id,
+        client_id=pending.client_id,
+        name=pending.client_name,
+        source=pending.client_source,
+        redirect_uris=pending.client_redirect_uris,
+        refreshable=pending.client_refreshable,
+        created_ms=services.clock.now_ms(),
+    )
 
 
 def _code(

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from zkpcp.core.audit import Action, Channel
+from zkpcp.core.client_names import clean_name
 from zkpcp.core.grants import GRANT_IDLE_LIFETIME_S, Actor
 from zkpcp.core.scopes import OFFLINE_ACCESS, Offer, canonical, default_grant, effective, known_scopes
 from zkpcp.core.stored import ClientRow, ContextRow, GrantRow
 from zkpcp.errors import ConflictError, InvalidInputError, NotFoundError, Violation
 from zkpcp.ports import Transaction
 from zkpcp.usecases.audit_log import record
-from zkpcp.usecases.clients import clean_name
 from zkpcp.usecases.issuing import IssuedTokens, issue
 from zkpcp.usecases.services import Services
 from zkpcp.usecases.session import OpenSession
@@ -152,7 +152,7 @@ async def add_grant(
 
     Raises ConflictError when the roster changed since the session was opened: the keyring would be of an older state.
     """
-    roster = await tx.contexts.roster(made.row.context_id)
+    roster = await tx.contexts.roster(made.row.context_id, lock=True)
     if roster is None or roster.version != session.keyring.roster.version:
         raise ConflictError("the context changed meanwhile; try again")
     await tx.grants.add_grant(made.row, made.keyring)

@@ -1,8 +1,9 @@
-"""What has to end by itself, and needs no key: pages and hand-offs past their end, idle grants, tokens, requests for
-consent that nobody answered, old sessions, counted attempts.
+"""What has to end by itself, and needs no key.
 
-Runs at the start of the server and every hour after that, so downtime only delays it (ERA-08, AUTH-45). Each context is
-swept in a transaction of its own, with its audit entry; a sweep that found nothing leaves none.
+Pages and hand-offs past their end, idle grants, tokens, requests for consent that nobody answered, old sessions,
+counted attempts. Runs at the start of the server and every hour after that, so downtime only delays it (ERA-08,
+AUTH-45). Each context is swept in a transaction of its own, with its audit entry; a sweep that found nothing leaves
+none.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
 from zkpcp.core.audit import Action, Channel
+from zkpcp.core.client_names import clean_name
 from zkpcp.core.oauth_params import Params
 from zkpcp.core.scopes import OFFLINE_ACCESS, canonical
 from zkpcp.core.stored import ClientRow, ContextRow
@@ -20,7 +21,6 @@ from zkpcp.errors import InvalidInputError, InvalidTokenError, SignInError, Viol
 from zkpcp.ports import Transaction
 from zkpcp.usecases import session as sessions
 from zkpcp.usecases import token
-from zkpcp.usecases.clients import clean_name
 from zkpcp.usecases.grants import HeadlessGrant, actor_of, connect_own, end_grant, new_grant, own_scopes
 from zkpcp.usecases.issuing import IssuedTokens
 from zkpcp.usecases.services import Services

@@ -6,8 +6,10 @@ import asyncio
 from dataclasses import dataclass, field
 
 from zkpcp.core.pages import Limits
+from zkpcp.core.redirects import PRIVATE_USE_SCHEMES
 from zkpcp.core.schemas import Schemas
 from zkpcp.ports import Clock, Entropy, Store
+from zkpcp.usecases.client_documents import ClientDocuments
 from zkpcp.vault.secrets import Argon2Profile
 
 PASSPHRASE_CHECKS_AT_ONCE = 2
@@ -22,6 +24,7 @@ class Services:
     """The composition root makes one of these for the life of the process; it holds no key and no content.
 
     ``argon2`` is used for new passphrase wraps and ``argon2_floor`` is the least that a stored wrap may ask for.
+    Without ``client_documents`` no client is known by a document (AUTH-18).
     """
 
     store: Store
@@ -33,6 +36,8 @@ class Services:
     page_limits: Limits = field(default_factory=Limits)
     max_pages: int = 200_000
     refresh_reuse_grace_s: int = 0
+    redirect_schemes: frozenset[str] = PRIVATE_USE_SCHEMES
+    client_documents: ClientDocuments | None = None
     deleted_retention_s: int = DELETED_RETENTION_S
     passphrase_gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PASSPHRASE_CHECKS_AT_ONCE))
 

@@ -82,6 +82,8 @@ async def recover(
 ) -> TokenSecret:
     """Set a new passphrase with the recovery code, and sign in. The old passphrase wrap is replaced (KEY-12).
 
+    Every other session ends with it: who recovers may do so because somebody else has the passphrase.
+
     Raises InvalidInputError for a mistyped code or an unfit passphrase, SignInError when the code opens nothing.
     """
     code = parse_recovery_code(recovery_code)
@@ -120,6 +122,13 @@ async def sign_out(services: Services, context: ContextRow, token: TokenSecret) 
         )
 
 
+async def is_signed_in(services: Services, context: ContextRow, token: TokenSecret) -> bool:
+    """Whether a session is there and has not ended. Opens nothing."""
+    async with services.store.read() as tx:
+        row = await tx.credentials.session(context.context_id, token.lookup_id())
+    return row is not None and not _has_ended(row, services.clock.now_ms())
+
+
 @asynccontextmanager
 async def open_session(services: Services, context: ContextRow, token: TokenSecret) -> AsyncIterator[OpenSession]:
     """Open the keyring of a signed-in principal; every key is overwritten on leaving the block.
@@ -147,7 +156,7 @@ async def _session_rows(
     lookup_id = token.lookup_id()
     async with services.store.read() as tx:
         row = await tx.credentials.session(context.context_id, lookup_id)
-        if row is None or now_ms >= row.expires_ms or now_ms - row.seen_ms >= SESSION_IDLE_S * 1000:
+        if row is None or _has_ended(row, now_ms):
             raise InvalidTokenError("the session has ended; sign in again")
         roster, keyring = await _roster_and_keyring(tx, context, row.principal)
     if roster is None or keyring is None:
@@ -156,6 +165,10 @@ async def _session_rows(
         async with services.store.write() as tx:
             await tx.credentials.touch_session(context.context_id, lookup_id, now_ms)
     return row, roster, keyring
+
+
+def _has_ended(row: SessionRow, now_ms: int) -> bool:
+    return now_ms >= row.expires_ms or now_ms - row.seen_ms >= SESSION_IDLE_S * 1000
 
 
 async def _sign_in_rows(
@@ -234,6 +247,9 @@ async def _replace_passphrase(services: Services, context: ContextRow, opened: O
         wipe(secret)
     async with services.store.write() as tx:
         await tx.credentials.put_wrap(wrap)
+        # No session lasts longer than a whole lifetime from now, so that is all of them.
+        end_ms = services.clock.now_ms() + SESSION_LIFETIME_S * 1000
+        await tx.credentials.end_sessions_before(context.context_id, end_ms, 0)
         await record(
             tx,
             services,

@@ -2,10 +2,12 @@
 
 Implements RFC 6749 §4.1.3, §5 and §6, RFC 7636 §4.6, RFC 7009, RFC 8707 and PCP §3.4 (AUTH-21, AUTH-22, AUTH-24,
 AUTH-30 to AUTH-33, AUTH-45) with the custody of §9.1: the wrap of the grant's seed under the old secret is deleted and
-new ones are made in one transaction.
+new ones are made in one transaction. A client that is known by a document is looked up as it was when its grant was
+made; nothing is fetched here (AUTH-18).
 
 1. The grant is locked before the token, as a revocation does, so that neither waits for the other.
-2. A used code or refresh token comes back: somebody else has it. The grant ends.
+2. A used code or refresh token comes back: somebody else has it. The grant ends, unless a refresh token is still within
+   the grace of the settings: its wrap was kept, and it is served once more.
 3. Client, redirect URI, resource, verifier, scope are checked before anything is opened.
 4. The wrap opens, the roster is the one it remembers or newer, the grant's row is signed: only then are tokens made.
 
@@ -163,8 +165,8 @@ async def _redeem(tx: Transaction, services: Services, presented: _Presented) ->
     if found is None or found[0].status != "active" or found[1].kind != presented.kind:
         return _NOT_GOOD
     grant, token = found
-    if token.used_ms is not None:
-        return await _replayed(tx, services, grant, token, now_ms)
+    if token.used_ms is not None and not _is_in_grace(services, token, now_ms):
+        return await _replayed(tx, services, grant)
     if now_ms - grant.used_ms >= GRANT_IDLE_LIFETIME_S * 1000:
         await end_grant(tx, services, grant, Action.GRANT_EXPIRED, Channel.OAUTH, actor_of(grant))
         return _NOT_GOOD
@@ -176,7 +178,12 @@ async def _redeem(tx: Transaction, services: Services, presented: _Presented) ->
         await _record(tx, services, grant, Action.TAMPERING_FOUND, Outcome.ERROR)
         return _NOT_GOOD
     try:
-        return await _renew(tx, services, presented, grant, opened, scopes)
+        if token.used_ms is None and not await _use_up(tx, services, token, now_ms):
+            return _NOT_GOOD
+        if token.used_ms is not None:
+            # The owner can see in the log that it came twice.
+            await _record(tx, services, grant, Action.TOKEN_REPLAYED, Outcome.OK)
+        return await _renew(tx, services, presented.kind, grant, opened, scopes)
     finally:
         opened.seed.wipe()
 
@@ -191,16 +198,20 @@ async def _locked(tx: Transaction, context: ContextRow, secret: TokenSecret) -> 
     return None if grant is None or token is None else (grant, token)
 
 
-async def _replayed(tx: Transaction, services: Services, grant: GrantRow, token: TokenRow, now_ms: int) -> TokenRefusal:
-    """Two hold the same secret, and nobody can tell which is the client: the grant ends (AUTH-31).
+def _is_in_grace(services: Services, token: TokenRow, now_ms: int) -> bool:
+    """Whether a used refresh token still opens: clients are known that refresh from several places at once.
 
-    Within the grace of the settings, a refresh token that comes twice is refused and the grant lives: clients that
-    refresh from two places at once are known to do that.
+    Both the time it was promised when it was used and the setting of today have to allow it.
     """
+    if token.kind != "refresh" or token.used_ms is None or token.wrapped is None or token.wrap_until_ms is None:
+        return False
+    return now_ms < min(token.wrap_until_ms, token.used_ms + services.refresh_reuse_grace_s * 1000)
+
+
+async def _replayed(tx: Transaction, services: Services, grant: GrantRow) -> TokenRefusal:
+    """Two hold the same secret, and nobody can tell which is the client: the grant ends (AUTH-31)."""
     await _record(tx, services, grant, Action.TOKEN_REPLAYED, Outcome.DENIED)
-    used_ms = now_ms if token.used_ms is None else token.used_ms
-    if token.kind != "refresh" or now_ms - used_ms >= services.refresh_reuse_grace_s * 1000:
-        await end_grant(tx, services, grant, Action.GRANT_REVOKED, Channel.OAUTH, actor_of(grant))
+    await end_grant(tx, services, grant, Action.GRANT_REVOKED, Channel.OAUTH, actor_of(grant))
     return _NOT_GOOD
 
 
@@ -245,21 +256,25 @@ async def _opened(tx: Transaction, presented: _Presented, grant: GrantRow, token
     return OpenedSeed(opened.seed, Memory.of(roster))
 
 
+async def _use_up(tx: Transaction, services: Services, token: TokenRow, now_ms: int) -> bool:
+    grace_ms = services.refresh_reuse_grace_s * 1000 if token.kind == "refresh" else 0
+    keep_until_ms = now_ms + grace_ms if grace_ms else None
+    return await tx.grants.use_token(token.context_id, token.lookup_id, now_ms, keep_wrap_until_ms=keep_until_ms)
+
+
 async def _renew(
     tx: Transaction,
     services: Services,
-    presented: _Presented,
+    kind: Literal["code", "refresh"],
     grant: GrantRow,
     opened: OpenedSeed,
     scopes: tuple[str, ...],
-) -> IssuedTokens | TokenRefusal:
+) -> IssuedTokens:
     now_ms = services.clock.now_ms()
-    if not await tx.grants.use_token(grant.context_id, presented.secret.lookup_id(), now_ms):
-        return _NOT_GOOD
     issued = await issue(tx, services, grant, opened, scopes)
     await tx.grants.touch_grant(grant.context_id, grant.grant_id, now_ms)
     await tx.grants.sweep_tokens(grant.context_id, now_ms, USED_TOKENS_KEPT_MS)
-    action = Action.TOKEN_ISSUED if presented.kind == "code" else Action.TOKEN_REFRESHED
+    action = Action.TOKEN_ISSUED if kind == "code" else Action.TOKEN_REFRESHED
     await record_issue(tx, services, grant, action, issued, Channel.OAUTH)
     return issued
 

@@ -57,20 +57,25 @@ _ALWAYS: Final = (
 )
 
 
+def _no_origins(_host: str) -> frozenset[str]:
+    return frozenset()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpSettings:
     """How a deployment serves MCP.
 
-    ``allowed_origins``: full origins in lower case, the deployment's own among them. ``allowed_hosts``: Host values,
-    None for any. ``lenient_era`` (the setting ``mcp_lenient_era``) serves a request whose header and ``_meta`` name
-    different eras by its ``_meta``.
+    ``allowed_origins``: full origins in lower case, whichever context is meant; ``own_origins``: those of the context
+    at a Host. ``allowed_hosts`` says whether a Host is served, None for any. ``lenient_era`` (the setting
+    ``mcp_lenient_era``) serves a request whose header and ``_meta`` name different eras by its ``_meta``.
     """
 
     server_name: str
     server_title: str
     server_version: str
     allowed_origins: frozenset[str]
-    allowed_hosts: frozenset[str] | None = None
+    own_origins: Callable[[str], frozenset[str]] = _no_origins
+    allowed_hosts: Callable[[str], bool] | None = None
     max_body_bytes: int = 4 * 1024 * 1024
     cache_ttl_ms: int = 300_000
     lenient_era: bool = False
@@ -108,7 +113,8 @@ class McpEndpoint(Generic[C]):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""
         headers = Headers(scope["headers"])
-        refused = gate.refuse_origin(headers, self._settings.allowed_origins)
+        own = self._settings.own_origins(gate.host_of(headers))
+        refused = gate.refuse_origin(headers, self._settings.allowed_origins | own)
         if refused is not None:
             await _send(send, refused, ())
             return
@@ -141,7 +147,7 @@ class McpEndpoint(Generic[C]):
 
     async def _serve_context(self, scope: Scope, headers: Headers, receive: Receive) -> Answer:
         place = RequestPlace(
-            host=(headers.single("host") or "").lower(),
+            host=gate.host_of(headers),
             path=scope["path"],
             handle=scope.get("path_params", {}).get("handle"),
         )

@@ -129,6 +129,11 @@ class Headers:
         return values[0] if len(values) == 1 else None
 
 
+def host_of(headers: Headers) -> str:
+    """Return the Host in lower case, empty where there is not exactly one."""
+    return (headers.single("host") or "").lower()
+
+
 def refuse_origin(headers: Headers, allowed: frozenset[str]) -> Answer | None:
     """Refuse a browser page of another origin; a request without Origin comes from no page (AUTH-06)."""
     if not headers.all("origin") or headers.single("origin") in allowed:
@@ -136,9 +141,9 @@ def refuse_origin(headers: Headers, allowed: frozenset[str]) -> Answer | None:
     return rpc_refusal(HTTPStatus.FORBIDDEN, "the Origin is not allowed")
 
 
-def refuse_host(headers: Headers, allowed: frozenset[str] | None) -> Answer | None:
+def refuse_host(headers: Headers, allowed: Callable[[str], bool] | None) -> Answer | None:
     """Refuse a Host that is not ours, where ours are configured: DNS rebinding of a loopback server."""
-    if allowed is None or (headers.single("host") or "").lower() in allowed:
+    if allowed is None or allowed(host_of(headers)):
         return None
     return rpc_refusal(HTTPStatus.MISDIRECTED_REQUEST, "the Host is not served here")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from zkpcp import __version__
 from zkpcp.core.audit import Channel
@@ -12,6 +11,7 @@ from zkpcp.core.grants import Actor
 from zkpcp.core.scopes import join, known_scopes, scopes_supported
 from zkpcp.core.stored import ContextRow
 from zkpcp.errors import InvalidTokenError, RefusedError
+from zkpcp.http.limits import CallBudget
 from zkpcp.http.mcp.dispatch import NoteRefusal
 from zkpcp.http.mcp.endpoint import McpEndpoint, McpSettings
 from zkpcp.http.mcp.gate import Authenticate, GateFacts, Locked, RequestPlace, ResolveContext
@@ -41,21 +41,27 @@ class _LockedOut(Locked):
 
 
 def mcp_endpoint(
-    services: Services, site: Site, *, allowed_origins: frozenset[str], lenient_era: bool = False
+    services: Services,
+    site: Site,
+    *,
+    allowed_origins: frozenset[str],
+    lenient_era: bool = False,
+    budget: CallBudget | None = None,
 ) -> McpEndpoint[Caller]:
-    """Make the endpoint of every context of this site."""
+    """Make the endpoint of every context of this site; without a ``budget`` calls are not limited."""
     settings = McpSettings(
         server_name=SERVER_NAME,
         server_title=SERVER_TITLE,
         server_version=__version__,
-        allowed_origins=allowed_origins | site.origins,
+        allowed_origins=allowed_origins,
+        own_origins=site.origins_at,
         # A browser page under a name that was re-bound to this address sends that name as its Host (SEC-06).
-        allowed_hosts=frozenset(urlsplit(origin).netloc for origin in site.origins),
+        allowed_hosts=site.is_served,
         lenient_era=lenient_era,
     )
     return McpEndpoint(
         tool_catalog(services),
-        authenticator(services),
+        authenticator(services, budget),
         _resolver(services, site),
         settings,
         incident_id=lambda: services.new_id("inc"),
@@ -102,13 +108,16 @@ def gate_of(site: Site, context: ContextRow) -> GateFacts:
     )
 
 
-def authenticator(services: Services) -> Authenticate[Caller]:
-    """Tells who a token speaks for; for gates that ``gate_of`` made."""
+def authenticator(services: Services, budget: CallBudget | None = None) -> Authenticate[Caller]:
+    """Tells who a token speaks for, within the budget of its grant (SEC-02); for gates that ``gate_of`` made."""
 
     async def admit(gate: GateFacts, token: str) -> Caller | Locked:
         if not isinstance(gate, _Gate):
             raise InvalidTokenError("the access token is not valid here")
         caller = await authenticate(services, gate.context, token)
+        if budget is not None:
+            # Before any key is opened: what the caller holds so far is ciphertext and its own token.
+            await budget.spend(gate.context_id, caller.actor.grant_id or "")
         if isinstance(caller, LockedCaller):
             return _LockedOut(caller.message, caller.scopes, caller.context.context_id, caller.actor)
         return caller

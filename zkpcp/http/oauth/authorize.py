@@ -2,7 +2,8 @@
 
 Implements RFC 6749 §4.1.1, §4.1.2, RFC 9207 and PCP §3.6 (AUTH-34, AUTH-39 to AUTH-41).
 
-1. The request is judged. What cannot be trusted is shown on a page; other errors go to the client with ``iss``.
+1. The request is judged. What cannot be trusted is shown on a page; other errors go to the client with ``iss``. A
+   client id that names a document is looked at only after sign-in: no stranger makes this server fetch (AUTH-19).
 2. Nobody signed in: to the sign-in page and back to this very URL. Its parameters are in the address bar already; no
    secret is.
 3. Signed in: the request is kept as pending and the consent page is the answer itself. Its one-time secret is a hidden
@@ -17,11 +18,13 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote
 
+import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from zkpcp.core.authorize import Denied, Untrusted
+from zkpcp.core.client_documents import ClientDocumentError
 from zkpcp.core.discovery import mcp_url
 from zkpcp.core.oauth_params import Params
 from zkpcp.core.redirects import with_parameters
@@ -37,16 +40,25 @@ from zkpcp.errors import (
     RefusedError,
     TooLargeError,
 )
-from zkpcp.http.limits import AUTHORIZE_ADDRESS, address_key
+from zkpcp.http.limits import (
+    AUTHORIZE_ACCOUNT,
+    AUTHORIZE_ADDRESS,
+    CLIENT_DOCUMENT_ACCOUNT,
+    CLIENT_DOCUMENT_ADDRESS,
+    CLIENT_DOCUMENT_HOST,
+    address_key,
+)
 from zkpcp.http.oauth.edge import OAuthEdge
 from zkpcp.http.oauth.views import consent_view
 from zkpcp.http.pages.cookies import session_from
 from zkpcp.http.pages.forms import Form, read_form
 from zkpcp.http.pages.headers import check_same_origin
-from zkpcp.usecases.consent import Approved, Asked, approve, ask, begin, decline
-from zkpcp.usecases.session import OpenSession, open_session
+from zkpcp.usecases.client_documents import Count
+from zkpcp.usecases.consent import Approved, Asked, approve, ask, begin, decline, names_a_document
+from zkpcp.usecases.session import OpenSession, is_signed_in, open_session
 from zkpcp.vault.secrets import TokenSecret, parse_token
 
+_LOG: Final = structlog.get_logger("zkpcp.oauth")
 _AGAIN: Final = "Go back to the app and connect again."
 _STATUS: Final[tuple[tuple[type[RefusedError], HTTPStatus], ...]] = (
     (NotFoundError, HTTPStatus.NOT_FOUND),
@@ -98,8 +110,16 @@ def _error_page(edge: OAuthEdge, error: RefusedError) -> Response:
 
 async def _authorize(edge: OAuthEdge, request: Request, context: ContextRow) -> Response:
     await edge.limiter.hit(AUTHORIZE_ADDRESS, address_key(request))
-    query = request.scope["query_string"]
-    asked = await ask(edge.services, context, Params.parse(query), mcp_url=mcp_url(edge.site.facts(context)))
+    params = Params.parse(request.scope["query_string"])
+    if names_a_document(edge.services, params) and not await _is_signed_in(edge, request, context):
+        return _to_sign_in(edge, request, context)
+    count, url = _fetch_counter(edge, request, context), mcp_url(edge.site.facts(context))
+    try:
+        asked = await ask(edge.services, context, params, mcp_url=url, count=count)
+    except ClientDocumentError as error:
+        # Which rule was broken is for the operator; to the person it is one sentence.
+        _LOG.info("client_document_refused", fault=error.fault)
+        asked = Untrusted(error.message)
     match asked:
         case Untrusted(reason):
             return edge.pages.error_page(HTTPStatus.BAD_REQUEST, "This app cannot be connected", reason, _AGAIN)
@@ -110,12 +130,33 @@ async def _authorize(edge: OAuthEdge, request: Request, context: ContextRow) -> 
             return await _show(edge, request, context, asked)
 
 
+def _fetch_counter(edge: OAuthEdge, request: Request, context: ContextRow) -> Count:
+    async def count(host: str) -> None:
+        await edge.limiter.hit(CLIENT_DOCUMENT_ACCOUNT, context.context_id)
+        await edge.limiter.hit(CLIENT_DOCUMENT_ADDRESS, address_key(request))
+        await edge.limiter.hit(CLIENT_DOCUMENT_HOST, host)
+
+    return count
+
+
+async def _is_signed_in(edge: OAuthEdge, request: Request, context: ContextRow) -> bool:
+    token = session_from(request, context, secure=edge.site.is_secure)
+    if token is None:
+        return False
+    try:
+        return await is_signed_in(edge.services, context, token)
+    finally:
+        token.wipe()
+
+
 async def _show(edge: OAuthEdge, request: Request, context: ContextRow, asked: Asked) -> Response:
     token = session_from(request, context, secure=edge.site.is_secure)
     if token is None:
         return _to_sign_in(edge, request, context)
     try:
         async with open_session(edge.services, context, token) as session:
+            # Only now: a cookie that merely looks like a session's would let strangers use the limit up.
+            await edge.limiter.hit(AUTHORIZE_ACCOUNT, context.context_id)
             pending = await begin(edge.services, session, token, asked)
     except InvalidTokenError:
         return _to_sign_in(edge, request, context)
@@ -140,7 +181,7 @@ def _to_sign_in(edge: OAuthEdge, request: Request, context: ContextRow) -> Respo
 
 
 async def _consent(edge: OAuthEdge, request: Request, context: ContextRow) -> Response:
-    check_same_origin(request, edge.site.origins)
+    check_same_origin(request, edge.site.origins_at(request.headers.get("host", "")))
     form = await read_form(request)
     token = session_from(request, context, secure=edge.site.is_secure)
     if token is None:

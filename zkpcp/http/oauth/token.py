@@ -31,14 +31,15 @@ def token_routes(edge: OAuthEdge) -> list[Route]:
 
 
 async def _token(edge: OAuthEdge, request: Request, context: ContextRow) -> Response:
-    await edge.limiter.hit(TOKEN_ADDRESS, address_key(request))
+    address = address_key(request)
+    await edge.limiter.hit(TOKEN_ADDRESS, address)
     refused = no_header_credentials(request)
     if refused is not None:
         return refused
     params = await read_params(request)
     client_id = params.one("client_id")
     if client_id is not None:
-        await edge.limiter.hit(TOKEN_CLIENT, context.context_id, client_id)
+        await edge.limiter.hit(TOKEN_CLIENT, context.context_id, client_id, address)
     outcome = await exchange(edge.services, context, params, mcp_url=mcp_url(edge.site.facts(context)))
     if isinstance(outcome, TokenRefusal):
         return error_answer(outcome.error, outcome.description)

@@ -6,14 +6,20 @@ asked for, and the sensitive categories that were not. Only scopes that were ask
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from types import MappingProxyType
+from typing import Final, Literal
+from urllib.parse import urlsplit
 
 from zkpcp.core.redirects import is_loopback, redirect_host
 from zkpcp.core.scopes import known_scopes
 from zkpcp.core.stored import AuthorizationRow, ClientRow, ContextRow
 
-NameSource = Literal["dcr", "owner"]
+NameSource = Literal["dcr", "cimd", "operator", "owner"]
+_SOURCES: Final[Mapping[str, NameSource]] = MappingProxyType(
+    {"dcr": "dcr", "cimd": "cimd", "operator": "operator", "owner": "owner"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +36,9 @@ class ConsentItem:
 class ConsentView:
     """The consent page's content.
 
-    ``client_name_source``: ``dcr``, the app chose its name itself and nobody checked it; ``owner``, the owner typed it.
+    ``client_name_source``: ``dcr``, the app chose its name itself and nobody checked it; ``cimd``, it stands in the
+    document that the client id names, at ``client_host``; ``operator``, whoever runs the server gave it; ``owner``, the
+    owner typed it.
     With ``redirect_is_loopback`` the answer goes to a program on this computer, whichever program asked.
     ``not_requested`` are the sentences of the sensitive scopes that the app did not ask for.
 
@@ -42,6 +50,7 @@ class ConsentView:
     client_name: str
     client_name_source: NameSource
     client_id: str
+    client_host: str | None
     redirect_host: str
     redirect_is_loopback: bool
     context_handle: str
@@ -68,8 +77,9 @@ def consent_view(
     asked = [known[name] for name in pending.scopes if name in known]
     return ConsentView(
         client_name=client.name,
-        client_name_source="owner" if client.source == "owner" else "dcr",
+        client_name_source=_SOURCES.get(client.source, "dcr"),
         client_id=client.client_id,
+        client_host=urlsplit(client.client_id).hostname if client.source == "cimd" else None,
         redirect_host=redirect_host(pending.redirect_uri),
         redirect_is_loopback=is_loopback(pending.redirect_uri),
         context_handle=context.handle,

@@ -11,6 +11,8 @@ from typing import Final, Protocol
 
 NAME_SOURCES: Final = {
     "dcr": "This name was given by the app itself. Nobody has checked it.",
+    "cimd": "This name stands in the app's own description at the address below. Whoever runs that address wrote it.",
+    "operator": "This app was registered by whoever runs this server, under this name.",
     "owner": "You gave the app this name.",
 }
 
@@ -35,6 +37,8 @@ class ConsentFacts(Protocol):
     def client_name(self) -> str: ...
     @property
     def client_name_source(self) -> str: ...
+    @property
+    def client_host(self) -> str | None: ...
     @property
     def redirect_host(self) -> str: ...
     @property

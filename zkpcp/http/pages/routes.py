@@ -1,6 +1,6 @@
 """Which address shows which page.
 
-On a server for several contexts a context's pages lie below ``/c/<handle>``, otherwise below the root.
+Where contexts share an origin a context's pages lie below ``/c/<handle>``, otherwise below the root of its own.
 Every route answers with HTML, by which ``zkpcp.http.errors`` knows that failures have to be pages too.
 """
 
@@ -32,11 +32,11 @@ def page_router(web: Web) -> APIRouter:
     add("GET", "/docs", public.show_about)
     add("GET", "/docs/metadata", public.show_metadata)
     add("GET", "/static/{name}", public.static)
-    if web.site.is_multi:
-        add("GET", "/", public.show_root)
-        add("GET", web.site.prefix, _with_slash)
     base = web.site.prefix
-    add("GET", f"{base}/", home.show if web.site.is_multi else _home_or_set_up)
+    if base:
+        add("GET", "/", public.show_root)
+        add("GET", base, _with_slash)
+    add("GET", f"{base}/", home.show if base else _home_or_root)
     add("GET", f"{base}/sign-in", sessions.show_sign_in)
     add("POST", f"{base}/sign-in", sessions.submit_sign_in)
     add("POST", f"{base}/sign-out", sessions.submit_sign_out)
@@ -57,7 +57,10 @@ async def _with_slash(web: Web, request: Request) -> Response:
     return see_other(web, f"{request.scope['path']}/")
 
 
-async def _home_or_set_up(web: Web, request: Request) -> Response:
+async def _home_or_root(web: Web, request: Request) -> Response:
+    if web.site.is_multi:
+        is_root = web.site.is_root(request.headers.get("host", ""))
+        return await (public.show_root if is_root else home.show)(web, request)
     async with web.services.store.read() as tx:
         empty = not await tx.contexts.handles()
     return await (public.show_root if empty else home.show)(web, request)

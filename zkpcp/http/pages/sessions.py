@@ -18,10 +18,12 @@ from zkpcp.http.limits import (
     RECOVER_ADDRESS,
     SIGN_IN_ACCOUNT,
     SIGN_IN_ADDRESS,
+    SIGN_IN_DEVICE,
     SIGN_IN_FROM_HERE,
     SIGN_IN_FROM_HERE_LONG,
     address_key,
 )
+from zkpcp.http.pages.cookies import mark_from
 from zkpcp.http.pages.forms import check_form_token, local_path
 from zkpcp.http.pages.web import (
     Place,
@@ -34,6 +36,7 @@ from zkpcp.http.pages.web import (
     session_token,
     start_session,
 )
+from zkpcp.usecases.devices import device_of
 from zkpcp.usecases.session import recover, sign_in, sign_out
 
 _WRONG: Final = "That did not work. Check the passphrase, capitals included, and the address of this page."
@@ -53,19 +56,29 @@ async def submit_sign_in(web: Web, request: Request) -> Response:
     """Sign in and go where the person wanted to go."""
     form = await posted(web, request)
     place = await place_of(web, request)
-    address = address_key(request)
-    await web.limiter.hit(SIGN_IN_ADDRESS, address)
-    await web.limiter.hit(SIGN_IN_FROM_HERE, place.handle, address)
-    await web.limiter.hit(SIGN_IN_FROM_HERE_LONG, place.handle, address)
-    await web.limiter.hit(SIGN_IN_ACCOUNT, place.handle)
+    await _count_sign_in(web, request, place)
     target = local_path(form.one("next"), place.base_path)
     try:
         token = await sign_in(web.services, place.context, passphrase=form.one("passphrase"))
     except SignInError:
         return _sign_in_page(web, place, target, _WRONG)
     answer = see_other(web, target or f"{place.base_path}/")
-    start_session(web, answer, existing(place), token)
+    await start_session(web, answer, existing(place), token)
     return answer
+
+
+async def _count_sign_in(web: Web, request: Request, place: Place) -> None:
+    """Count an attempt: of a browser that signed in before by itself, whatever strangers do; of others with theirs."""
+    address = address_key(request)
+    await web.limiter.hit(SIGN_IN_ADDRESS, address)
+    mark = mark_from(request, place.handle, secure=web.site.is_secure)
+    device = await device_of(web.services, place.context, mark)
+    if device is not None:
+        await web.limiter.hit(SIGN_IN_DEVICE, place.handle, device)
+        return
+    await web.limiter.hit(SIGN_IN_FROM_HERE, place.handle, address)
+    await web.limiter.hit(SIGN_IN_FROM_HERE_LONG, place.handle, address)
+    await web.limiter.hit(SIGN_IN_ACCOUNT, place.handle)
 
 
 async def submit_sign_out(web: Web, request: Request) -> Response:
@@ -107,7 +120,7 @@ async def submit_recover(web: Web, request: Request) -> Response:
     except SignInError:
         return _recover_page(web, place, message=_WRONG_CODE)
     answer = see_other(web, f"{place.base_path}/")
-    start_session(web, answer, existing(place), token)
+    await start_session(web, answer, existing(place), token)
     return answer
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
@@ -15,7 +16,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from zkpcp.errors import ConflictError, InvalidInputError, NotFoundError
+from zkpcp.errors import ConflictError, InvalidInputError, NotFoundError, ZkpcpError
 from zkpcp.http.limits import SET_UP_ADDRESS, address_key
 from zkpcp.http.pages.forms import Form
 from zkpcp.http.pages.web import Web, posted, start_session
@@ -75,37 +76,44 @@ async def submit(web: Web, request: Request) -> Response:
     if errors:
         return _form_page(web, typed, errors)
     try:
-        founded = await found_context(
-            web.services, handle=typed.handle, kind=typed.kind, passphrase=typed.passphrase, name=typed.name
-        )
+        web.site.check_handle(typed.handle)
+        with web.door.closing():
+            founded = await found_context(
+                web.services, handle=typed.handle, kind=typed.kind, passphrase=typed.passphrase, name=typed.name
+            )
     except ConflictError:
         return _form_page(web, typed, {"handle": "This handle is taken already. Choose another one."})
     except InvalidInputError as error:
         return _form_page(web, typed, {item.path: _rule(item.message) for item in error.violations}, error.message)
-    web.door.close()
-    return await _welcome(web, typed, founded)
+    return await _welcome(web, request, typed, founded)
 
 
-async def _welcome(web: Web, typed: SetUpForm, founded: Founded) -> Response:
+async def _welcome(web: Web, request: Request, typed: SetUpForm, founded: Founded) -> Response:
     context, code = founded.context, founded.recovery_code
     groups = code.printable().split("-")
     code.wipe()
-    base_path = web.site.base_path(context.handle)
+    # With a host name for each context the home page has another origin: to that one the person signs in there.
+    is_here = not web.site.is_root(request.headers.get("host", ""))
     size = len(groups) // _CODE_ROWS
     answer = web.pages.page(
         "recovery_code",
         rows=[groups[start : start + size] for start in range(0, len(groups), size)],
         handle=context.handle,
-        home=f"{base_path}/",
+        home=f"{web.site.base_path(context.handle) if is_here else web.site.base_url(context.handle)}/",
         base_url=web.site.base_url(context.handle),
     )
-    token = await sign_in(web.services, context, passphrase=typed.passphrase)
-    start_session(web, answer, context, token)
+    if is_here:
+        # The code is shown here and never again: whatever fails now must not take it along. The person then signs in.
+        with suppress(ZkpcpError):
+            token = await sign_in(web.services, context, passphrase=typed.passphrase)
+            await start_session(web, answer, context, token)
     return answer
 
 
-async def _check_open(web: Web, _: Request) -> None:
-    """A server for one context has no set-up once it has it."""
+async def _check_open(web: Web, request: Request) -> None:
+    """A server for one context has no set-up once it has it; a context's own host name never has one."""
+    if web.site.layout == "hosts" and not web.site.is_root(request.headers.get("host", "")):
+        raise NotFoundError("there is nothing at this address")
     if web.site.is_multi:
         return
     async with web.services.store.read() as tx:

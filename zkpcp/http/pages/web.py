@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from urllib.parse import quote
@@ -16,22 +16,26 @@ from starlette.responses import RedirectResponse, Response
 from zkpcp.core.stored import ContextRow
 from zkpcp.errors import InvalidTokenError, NotFoundError
 from zkpcp.http.limits import Limiter
-from zkpcp.http.pages.cookies import clear_session, session_from, set_session
+from zkpcp.http.pages.cookies import clear_session, session_from, set_mark, set_session
 from zkpcp.http.pages.forms import Form, check_form_token, form_token, read_form
 from zkpcp.http.pages.headers import check_same_origin, page_headers
 from zkpcp.http.pages.render import Nav, Pages, nav_for
 from zkpcp.http.site import Site
 from zkpcp.usecases.access import Acting, owner_acting
+from zkpcp.usecases.devices import MARK_LIFETIME_S, new_mark
 from zkpcp.usecases.services import Services
 from zkpcp.usecases.session import OpenSession, open_session
 from zkpcp.vault.secrets import TokenSecret
 
 
 class SetUpDoor:
-    """Who may set up a context: anybody on this computer, or once whoever has the code printed at the start."""
+    """Who may set up a context: anybody on this computer, or once whoever has the code printed at the start.
+
+    A server that others can reach has a code, whatever address it tells people.
+    """
 
     def __init__(self, *, is_loopback: bool, code: str | None) -> None:
-        self.needs_code = not is_loopback
+        self.needs_code = not is_loopback or code is not None
         self._digest = hashlib.sha256(code.encode()).digest() if code else None
 
     def opens(self, code: str) -> bool:
@@ -41,9 +45,15 @@ class SetUpDoor:
         digest = hashlib.sha256(code.strip().encode("utf-8", "replace")).digest()
         return self._digest is not None and hmac.compare_digest(digest, self._digest)
 
-    def close(self) -> None:
-        """The code was used; it opens nothing any more."""
-        self._digest = None
+    @contextmanager
+    def closing(self) -> Iterator[None]:
+        """One at a time goes through; once somebody has, the code opens nothing any more."""
+        digest, self._digest = self._digest, None
+        try:
+            yield
+        except BaseException:
+            self._digest = digest
+            raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +96,22 @@ class SignedIn:
 
 
 async def place_of(web: Web, request: Request) -> Place:
-    """The base that a request was sent to. Nothing in the answer tells whether the context exists."""
+    """The base that a request was sent to. Nothing in the answer tells whether the context exists.
+
+    Raises NotFoundError at an address that is no context's.
+    """
     named = request.path_params.get("handle")
     host = request.headers.get("host", "")
-    handle = web.site.handle_of(host=host, handle=named) or ""
+    handle = web.site.handle_of(host=host, handle=named)
+    if handle is None:
+        raise NotFoundError("there is nothing at this address")
     context = await web.site.context(web.services.store, host=host, handle=named)
     return Place(handle, web.site.base_path(handle), context)
 
 
 async def posted(web: Web, request: Request) -> Form:
     """The form of a POST from one of our own pages. Raises CrossSiteError, InvalidInputError, TooLargeError."""
-    check_same_origin(request, web.site.origins)
+    check_same_origin(request, web.site.origins_at(request.headers.get("host", "")))
     return await read_form(request)
 
 
@@ -143,10 +158,16 @@ def see_other(web: Web, path: str) -> Response:
     return RedirectResponse(path, HTTPStatus.SEE_OTHER, page_headers(secure=web.site.is_secure))
 
 
-def start_session(web: Web, response: Response, context: ContextRow, token: TokenSecret) -> None:
-    """Hand the session to the browser; the token is wiped."""
+async def start_session(web: Web, response: Response, context: ContextRow, token: TokenSecret) -> None:
+    """Hand the session to the browser, and a mark by which its next sign-in is told from a stranger's.
+
+    The token is wiped.
+    """
     set_session(response, context, token, secure=web.site.is_secure)
     token.wipe()
+    mark = await new_mark(web.services, context)
+    if mark is not None:
+        set_mark(response, context, mark, MARK_LIFETIME_S, secure=web.site.is_secure)
 
 
 def end_session(web: Web, response: Response, context: ContextRow) -> None:

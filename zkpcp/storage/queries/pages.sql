@@ -64,6 +64,12 @@ select count(*)
 from pages
 where context_id = $1
 
+-- name: count_inbox
+-- The number of pages in quarantine, which become pages and so count too.
+select count(*)
+from inbox
+where context_id = $1
+
 -- name: add_to_inbox
 -- A page in quarantine; nothing is inserted when the id is taken.
 insert into inbox (context_id, page_id, slot, generation, grant_id, updated_ms, expires_ms, sealed, signature)

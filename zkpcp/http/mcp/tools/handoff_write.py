@@ -48,7 +48,7 @@ DEFINITION: Final = ToolDefinition(
         },
         ["id", "status", "updated", "expires", "created"],
     ),
-    annotations=Annotations(read_only=False, destructive=False, idempotent=False),
+    annotations=Annotations(read_only=False, destructive=True, idempotent=False),
     scopes=(("ext.handoff:write",),),
 )
 

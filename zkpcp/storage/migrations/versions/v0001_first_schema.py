@@ -308,6 +308,7 @@ def _rate_limits() -> None:
         sa.PrimaryKeyConstraint("name"),
         sqlite_with_rowid=False,
     )
+    op.create_index("rate_limits_by_end", "rate_limits", ["ends_ms"])
     if op.get_context().dialect.name == "postgresql":
         # Worth nothing after a crash, and no copy of it should stand in the write-ahead log or on a replica.
         op.execute("alter table rate_limits set unlogged")
