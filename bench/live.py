@@ -46,6 +46,7 @@ class Deployment:
             "HOME": str(self.folder),
             "LC_ALL": "C.UTF-8",
             "ZKPCP_DATA_DIR": str(self.folder / "data"),
+            "ZKPCP_MCP_CALLS_PER_MINUTE": "1000000",
         }
         if self.database_url:
             base["ZKPCP_DATABASE_URL"] = self.database_url

@@ -63,7 +63,7 @@ async def test_a_connection_that_dies_is_unavailable_and_the_next_one_works(stor
     await killer.close()
 
     async with store.read() as tx:
-        assert await tx.pages.count(HERE) == 1
+        assert await tx.pages.count(HERE) == 2
 
 
 async def test_a_deadlock_ends_with_one_winner_and_one_that_may_try_again(store: Store) -> None:

@@ -116,7 +116,7 @@ async def test_closing_leaves_one_file_that_holds_everything(sqlite_url: str, pa
     assert [file.name for file in path.parent.iterdir()] == [path.name]
     again = await storage.open_store(sqlite_url)
     async with again.read() as tx:
-        assert await tx.pages.count(HERE) == 1
+        assert await tx.pages.count(HERE) == 2
     await again.close()
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.flows.oauth_support import HANDLE, ORIGIN, PASSPHRASE, OAuthServer, leaving, oauth_server
 from tests.support.page_server import PageServer, page_server
+from zkpcp.core.client_documents import ClientUrl, Fetched
 from zkpcp.core.schemas import JsonObject
 from zkpcp.core.stored import ContextRow
 from zkpcp.errors import InvalidInputError
@@ -102,10 +103,10 @@ async def test_an_unknown_context_and_the_origin_itself_are_no_resource(layout: 
 @LAYOUTS
 async def test_tokens_of_somebody_else_are_refused_and_ours_are_sent_nowhere(layout: Layout) -> None:
     class Nowhere:
-        async def fetch(self, _: object) -> object:
-            raise AssertionError("a call made this server ask somebody else")
+        async def fetch(self, url: ClientUrl) -> Fetched:
+            raise AssertionError(f"a call made this server ask {url.host}")
 
-    server = await oauth_server(layout=layout, documents=Nowhere(), whole=True)  # type: ignore[arg-type]  # never called
+    server = await oauth_server(layout=layout, documents=Nowhere(), whole=True)
 
     assert (await mcp(server, f"{server.base}/mcp", await connected(server))).status_code == 200
     for foreign in (

@@ -136,6 +136,8 @@ class RunningServer:
             "TMPDIR": str(self.temp_dir),
             "ZKPCP_DATA_DIR": str(self.data_dir),
             "ZKPCP_PORT": str(self.port),
+            # Tests send in seconds what an app sends in a day.
+            "ZKPCP_MCP_CALLS_PER_MINUTE": "1000000",
         }
         if self.database_url:
             own["ZKPCP_DATABASE_URL"] = self.database_url
