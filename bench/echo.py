@@ -18,7 +18,7 @@ from fastapi import FastAPI
 from starlette.routing import Route
 
 from bench.live import Deployment, Server, free_port, running
-from zkpcp.bootstrap import KEEP_ALIVE_S, configure_logs
+from zkpcp.bootstrap import configure_logs, server_config
 from zkpcp.cli.process import WIPING
 from zkpcp.core.schemas import JsonObject
 from zkpcp.http.mcp.endpoint import McpEndpoint, McpSettings
@@ -92,20 +92,7 @@ def serving_echo(deployment: Deployment, *, wipe_on_free: bool) -> Iterator[Serv
 
 
 def main() -> None:
-    # As zkpcp.bootstrap.serve has it.
-    config = uvicorn.Config(
-        application(),
-        host="127.0.0.1",
-        port=int(sys.argv[1]),
-        loop="asyncio",
-        http="httptools",
-        ws="none",
-        lifespan="off",
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        timeout_keep_alive=KEEP_ALIVE_S,
-    )
+    config = server_config(application(), host="127.0.0.1", port=int(sys.argv[1]))
     configure_logs()
     with suppress(KeyboardInterrupt):
         asyncio.run(uvicorn.Server(config).serve())

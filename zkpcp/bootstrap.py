@@ -18,6 +18,7 @@ from typing import Final
 import structlog
 import uvicorn
 from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from zkpcp.config import Settings
 from zkpcp.crypto.entropy import SystemEntropy
@@ -118,25 +119,30 @@ def limiter_of(services: Services, settings: Settings) -> Limiter:
             return ServerLimiter(url, services.clock)
 
 
+def server_config(app: ASGIApp, *, host: str, port: int) -> uvicorn.Config:
+    """How an application is served: nothing of a request is logged, and little of it stays in buffers."""
+    return uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        # Not uvloop: its receive buffers keep request text. No access log: paths and codes stand in URLs.
+        loop="asyncio",
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+    )
+
+
 async def serve(settings: Settings, *, set_up_code: str | None = None, argon2: Argon2Profile | None = None) -> None:
     """Serve until the process is told to stop."""
     configure_logs()
     async with running_services(settings, argon2=argon2) as services:
         app = build_app(services, settings, set_up_code=set_up_code)
-        config = uvicorn.Config(
-            app,
-            host=settings.host,
-            port=settings.port,
-            # Not uvloop: its receive buffers keep request text. No access log: paths and codes stand in URLs.
-            loop="asyncio",
-            http="httptools",
-            ws="none",
-            lifespan="off",
-            access_log=False,
-            log_config=None,
-            server_header=False,
-            timeout_keep_alive=KEEP_ALIVE_S,
-        )
+        config = server_config(app, host=settings.host, port=settings.port)
         # uvicorn ends on SIGTERM and then raises it again for whoever had it before: without this, that would end the
         # process before the store is closed and its log emptied.
         signal.signal(signal.SIGTERM, _already_ending)

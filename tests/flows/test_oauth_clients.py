@@ -9,32 +9,13 @@ import httpx2
 import pytest
 from authlib.integrations.httpx_client import AsyncOAuth2Client
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
-from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from mcp.shared.auth import OAuthClientMetadata
 
 from tests.flows.oauth_support import REDIRECT_URI, OAuthServer, leaving, oauth_server
+from tests.support.oauth_wallet import Wallet
 from zkpcp.http.site import Layout
 
 LOOPBACK = "http://127.0.0.1:49152/callback"
-
-
-class Wallet:
-    """Keeps what the MCP client is given."""
-
-    def __init__(self) -> None:
-        self.tokens: OAuthToken | None = None
-        self.client: OAuthClientInformationFull | None = None
-
-    async def get_tokens(self) -> OAuthToken | None:
-        return self.tokens
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        self.tokens = tokens
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return self.client
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        self.client = client_info
 
 
 class Person:

@@ -13,33 +13,14 @@ import pytest
 from authlib.integrations.httpx_client import AsyncOAuth2Client
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from mcp.shared.auth import OAuthClientMetadata
 
 from tests.external.browser import browser
 from tests.live.conftest import ServerMaker
 from tests.live.owner import PASSPHRASE, Connection, connected
+from tests.support.oauth_wallet import Wallet
 
 CALLBACK: Final = "http://127.0.0.1:49152/callback"
-
-
-class Wallet:
-    """Keeps what the MCP client is given."""
-
-    def __init__(self) -> None:
-        self.tokens: OAuthToken | None = None
-        self.client: OAuthClientInformationFull | None = None
-
-    async def get_tokens(self) -> OAuthToken | None:
-        return self.tokens
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        self.tokens = tokens
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return self.client
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        self.client = client_info
 
 
 class Person:

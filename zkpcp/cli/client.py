@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from zkpcp.bootstrap import site_of
-from zkpcp.cli.terminal import print_json, say, settings_or_exit, with_services
+from zkpcp.cli.terminal import meant_context, print_json, say, settings_or_exit, with_services
 from zkpcp.core.discovery import mcp_url
-from zkpcp.errors import InvalidInputError, NotFoundError, Violation
+from zkpcp.errors import NotFoundError
 from zkpcp.usecases.clients import add_client
 from zkpcp.usecases.services import Services
 
@@ -35,12 +35,7 @@ def add(
     settings = settings_or_exit()
 
     async def act(services: Services) -> dict[str, object]:
-        async with services.store.read() as tx:
-            handles = await tx.contexts.handles()
-            if handle is None and len(handles) != 1:
-                rule = "name the context: there is not exactly one"
-                raise InvalidInputError("which context is meant?", [Violation("--handle", rule)])
-            context = await tx.contexts.by_handle(handle or handles[0])
+        context = await meant_context(services, handle)
         if context is None:
             raise NotFoundError("there is no such context")
         client = await add_client(services, context, name=name, redirect_uris=redirect_uri)

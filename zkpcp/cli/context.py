@@ -51,6 +51,7 @@ def init(
     secret = passphrase(from_stdin=passphrase_stdin, confirm=True)
 
     async def act(services: Services) -> Founded:
+        site_of(settings).check_handle(handle)
         return await found_context(services, handle=handle, kind=kind, passphrase=secret, name=name)
 
     founded = with_services(settings, act)

@@ -9,12 +9,11 @@ from typing import Annotated
 import typer
 
 from zkpcp.bootstrap import site_of
-from zkpcp.cli.terminal import passphrase, print_json, say, settings_or_exit, with_services
+from zkpcp.cli.terminal import meant_context, passphrase, print_json, say, settings_or_exit, with_services
 from zkpcp.core.discovery import mcp_url
 from zkpcp.core.instants import to_rfc3339
 from zkpcp.core.scopes import default_grant, join
 from zkpcp.core.stored import GrantRow
-from zkpcp.errors import InvalidInputError, SignInError, Violation
 from zkpcp.usecases import session
 from zkpcp.usecases.grants import create_grant, list_grants, revoke_grant
 from zkpcp.usecases.services import Services
@@ -112,21 +111,9 @@ def revoke(
 @asynccontextmanager
 async def _signed_in(services: Services, handle: str | None, secret: str) -> AsyncIterator[OpenSession]:
     """The owner, signed in for one command. Raises SignInError; InvalidInputError where the context is not clear."""
-    async with services.store.read() as tx:
-        handles = await tx.contexts.handles()
-        if handle is None and len(handles) != 1:
-            rule = "name the context: there is not exactly one"
-            raise InvalidInputError("which context is meant?", [Violation("--handle", rule)])
-        context = await tx.contexts.by_handle(handle or handles[0])
-    token = await session.sign_in(services, context, passphrase=secret)
-    if context is None:
-        raise SignInError(session.SIGN_IN_REFUSED)
-    try:
-        async with session.open_session(services, context, token) as owner:
-            yield owner
-    finally:
-        await session.sign_out(services, context, token)
-        token.wipe()
+    context = await meant_context(services, handle)
+    async with session.signed_in(services, context, passphrase=secret) as owner:
+        yield owner
 
 
 def _shown(row: GrantRow) -> dict[str, object]:

@@ -17,7 +17,8 @@ import typer
 
 from zkpcp.bootstrap import is_database_current, prepare_database, running_services
 from zkpcp.config import Settings, load_settings
-from zkpcp.errors import CorruptError, InvalidInputError, RefusedError, UnavailableError, ZkpcpError
+from zkpcp.core.stored import ContextRow
+from zkpcp.errors import CorruptError, InvalidInputError, RefusedError, UnavailableError, Violation, ZkpcpError
 from zkpcp.usecases.services import Services
 
 T = TypeVar("T")
@@ -47,6 +48,19 @@ def with_services(settings: Settings, act: Callable[[Services], Coroutine[object
         return asyncio.run(run())
     except ZkpcpError as error:
         fail(error)
+
+
+async def meant_context(services: Services, handle: str | None) -> ContextRow | None:
+    """The context that ``--handle`` names, or the only one there is.
+
+    None where the name is no context's; raises InvalidInputError where a name is needed.
+    """
+    async with services.store.read() as tx:
+        handles = await tx.contexts.handles()
+        if handle is None and len(handles) != 1:
+            rule = "name the context: there is not exactly one"
+            raise InvalidInputError("which context is meant?", [Violation("--handle", rule)])
+        return await tx.contexts.by_handle(handle or handles[0])
 
 
 def prepare_database_apart(settings: Settings) -> None:

@@ -7,10 +7,13 @@ milliseconds since 1970-01-01T00:00:00Z. It does not read the clock, and it know
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import date
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
-from zkpcp.errors import InvalidInputError
+from zkpcp.errors import InvalidInputError, Violation
+
+T = TypeVar("T")
 
 _DAY_MS: Final = 86_400_000
 _EPOCH_ORDINAL: Final = date(1970, 1, 1).toordinal()
@@ -79,6 +82,20 @@ def parse_date_or_instant(text: str) -> Span:
         return Span(ms, ms)
     first_ms = _day_start_ms(text)
     return Span(first_ms, first_ms + _DAY_MS - 1)
+
+
+def read_field(name: str, text: str | None, read: Callable[[str], T], kind: str) -> T | None:
+    """Read the field ``/name`` of a client's input by ``read``, such as ``parse_rfc3339``; None where it is absent.
+
+    Raises InvalidInputError whose violation names the field; ``kind`` says in words what the field has to be.
+    """
+    if text is None:
+        return None
+    try:
+        return read(text)
+    except InvalidInputError as error:
+        violation = Violation(f"/{name}", error.message)
+    raise InvalidInputError(f"{name} is not {kind}", [violation])
 
 
 def _day_start_ms(text: str) -> int:

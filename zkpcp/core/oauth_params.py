@@ -49,10 +49,6 @@ class Params:
         """Every value that is not empty, in order."""
         return tuple(value for value in self._values.get(name, []) if value)
 
-    def is_repeated(self, name: str) -> bool:
-        """Whether this parameter was sent more than once."""
-        return len(self._values.get(name, [])) > 1
-
     @property
     def repeats(self) -> bool:
         """Whether any parameter but ``resource`` was sent more than once."""

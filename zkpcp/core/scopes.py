@@ -120,14 +120,6 @@ def effective(scopes: Iterable[str], offer: Offer) -> frozenset[str]:
     return frozenset(name for name in held if name in known and (known[name].base is None or known[name].base in held))
 
 
-def needed_for(scope: str, offer: Offer) -> tuple[str, ...]:
-    """``scope`` together with the base scope it needs: what a step-up challenge has to name."""
-    info = known_scopes(offer).get(scope)
-    if info is None or info.base is None:
-        return (scope,)
-    return (info.base, scope)
-
-
 def join(scopes: Iterable[str]) -> str:
     """The wire form: one blank between scopes (RFC 6749 §3.3)."""
     return " ".join(scopes)

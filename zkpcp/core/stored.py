@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from zkpcp.core.grants import GrantStatus
+from zkpcp.core.grants import Actor, GrantStatus
 from zkpcp.core.scopes import Offer
 
 HolderKind = Literal["principal", "grant"]
@@ -134,6 +134,11 @@ class GrantRow:
     sig_public: bytes
     signature: bytes
     anchor: bytes
+
+    @property
+    def actor(self) -> Actor:
+        """Who acts when a client uses this grant's tokens."""
+        return Actor(self.principal, self.client_id, self.grant_id, self.on_behalf_of)
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,11 @@ _HTTP_TEXTS: Final[Mapping[int, str]] = {
 _NO_STORE: Final = {"Cache-Control": "no-store"}
 
 
+def status_of(error: RefusedError) -> HTTPStatus:
+    """The status of a refusal's answer."""
+    return next((code for kind, code in _STATUS if isinstance(error, kind)), HTTPStatus.BAD_REQUEST)
+
+
 class Failures:
     """Makes the answers to failed requests."""
 
@@ -112,7 +117,7 @@ class Failures:
         return JSONResponse(body, 500, _NO_STORE)
 
     def _refused(self, request: Request, error: RefusedError) -> Response:
-        status = next((code for kind, code in _STATUS if isinstance(error, kind)), HTTPStatus.BAD_REQUEST)
+        status = status_of(error)
         if not isinstance(error, RateLimitedError):
             return _answer(self._pages, request, status, error.code, error.message)
         minutes = -(-error.retry_after_s // 60)

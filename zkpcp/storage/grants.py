@@ -43,31 +43,13 @@ class SqlGrants:
 
     async def add_client(self, row: ClientRow) -> None:
         """Insert a client. Raises ConflictError when its id is taken."""
-        added = await self._driver.execute(
-            _SQL["add_client"],
-            row.context_id,
-            row.client_id,
-            row.name,
-            row.source,
-            pack(row.redirect_uris),
-            row.refreshable,
-            row.created_ms,
-        )
+        added = await self._driver.execute(_SQL["add_client"], *_client_members(row))
         if not added:
             raise ConflictError("the client exists already")
 
     async def put_client(self, row: ClientRow) -> None:
         """Insert, or replace what the client says of itself."""
-        await self._driver.execute(
-            _SQL["put_client"],
-            row.context_id,
-            row.client_id,
-            row.name,
-            row.source,
-            pack(row.redirect_uris),
-            row.refreshable,
-            row.created_ms,
-        )
+        await self._driver.execute(_SQL["put_client"], *_client_members(row))
 
     async def client(self, context_id: str, client_id: str) -> ClientRow | None:
         """A client by its id."""
@@ -236,3 +218,8 @@ def _access(row: Row) -> AccessView:
         keyring=None if keyring[0] is None else _keyring(keyring),
         roster=_roster(row[28:32]),
     )
+
+
+def _client_members(row: ClientRow) -> tuple[str, str, str, str, str, bool, int]:
+    uris = pack(row.redirect_uris)
+    return (row.context_id, row.client_id, row.name, row.source, uris, row.refreshable, row.created_ms)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from zkpcp.core.audit import Action, Channel, Outcome
 from zkpcp.core.grants import GRANT_IDLE_LIFETIME_S, Actor
 from zkpcp.core.scopes import effective, known_scopes
 from zkpcp.core.slots import MAIN_PARTITION, memory_slot
-from zkpcp.core.stored import AccessView, ContextRow, GrantRow, KeyringRow
+from zkpcp.core.stored import AccessView, ContextRow, KeyringRow
 from zkpcp.errors import CorruptError, InvalidTokenError
 from zkpcp.usecases.audit_log import record
 from zkpcp.usecases.services import Services
@@ -43,7 +43,7 @@ class Caller:
     @property
     def actor(self) -> Actor:
         """The actor that audit entries name."""
-        return actor_of(self.access.grant)
+        return self.access.grant.actor
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -94,15 +94,10 @@ async def authenticate(services: Services, context: ContextRow, token_text: str)
         raise InvalidTokenError(_REFUSED)
     scopes = effective(view.token.scopes, context.offer) & effective(grant.scopes, context.offer)
     if context.locked_ms is not None:
-        return LockedCaller(context, actor_of(grant), scopes, _LOCKED)
+        return LockedCaller(context, grant.actor, scopes, _LOCKED)
     if view.keyring is None:
-        return LockedCaller(context, actor_of(grant), scopes, _NO_KEY_COPY)
+        return LockedCaller(context, grant.actor, scopes, _NO_KEY_COPY)
     return Caller(context, view, view.keyring, token, scopes)
-
-
-def actor_of(grant: GrantRow) -> Actor:
-    """The actor that a grant's calls are audited as."""
-    return Actor(grant.principal, grant.client_id, grant.grant_id, grant.on_behalf_of)
 
 
 @asynccontextmanager
@@ -124,11 +119,6 @@ def owner_acting(session: OpenSession) -> Acting:
     offer = session.context.offer
     scopes = effective(known_scopes(offer), offer)
     return Acting(session.context, session.actor, scopes, Channel.MANAGEMENT, session.keyring)
-
-
-def without_scopes(acting: Acting, *dropped: str) -> Acting:
-    """The same caller with fewer scopes, for an act that must not use them."""
-    return replace(acting, scopes=acting.scopes - set(dropped))
 
 
 def _open(caller: Caller) -> OpenKeyring:

@@ -63,7 +63,7 @@ async def end_idle_grants(services: Services, context: ContextRow) -> int:
         for grant_id in await tx.grants.idle_grants(context.context_id, unused_since_ms):
             grant = await tx.grants.grant(context.context_id, grant_id, lock=True)
             if grant is not None and grant.status == "active":
-                await end_grant(tx, services, grant, Action.GRANT_EXPIRED, Channel.SYSTEM, actor_of(grant))
+                await end_grant(tx, services, grant, Action.GRANT_EXPIRED, Channel.SYSTEM, grant.actor)
                 ended += 1
     return ended
 
@@ -76,11 +76,6 @@ async def end_grant(
     await record(
         tx, services, grant.context_id, action=action, channel=channel, actor=actor, categories=("grants", "keys")
     )
-
-
-def actor_of(grant: GrantRow) -> Actor:
-    """The actor of what a client does with a grant's tokens."""
-    return Actor(grant.principal, grant.client_id, grant.grant_id, grant.on_behalf_of)
 
 
 async def create_grant(
@@ -162,7 +157,7 @@ async def add_grant(
         made.row.context_id,
         action=Action.GRANT_CREATED,
         channel=channel,
-        actor=actor_of(made.row),
+        actor=made.row.actor,
         categories=("grants", "keys"),
     )
 
@@ -177,7 +172,7 @@ async def record_issue(
         grant.context_id,
         action=action,
         channel=channel,
-        actor=actor_of(grant),
+        actor=grant.actor,
         categories=("grants",),
         counts={"tokens": 1 if issued.refresh is None else 2},
     )

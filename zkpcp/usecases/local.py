@@ -17,14 +17,13 @@ from zkpcp.core.client_names import clean_name
 from zkpcp.core.oauth_params import Params
 from zkpcp.core.scopes import OFFLINE_ACCESS, canonical
 from zkpcp.core.stored import ClientRow, ContextRow
-from zkpcp.errors import InvalidInputError, InvalidTokenError, SignInError, Violation
+from zkpcp.errors import InvalidInputError, InvalidTokenError, Violation
 from zkpcp.ports import Transaction
-from zkpcp.usecases import session as sessions
 from zkpcp.usecases import token
-from zkpcp.usecases.grants import HeadlessGrant, actor_of, connect_own, end_grant, new_grant, own_scopes
+from zkpcp.usecases.grants import HeadlessGrant, connect_own, end_grant, new_grant, own_scopes
 from zkpcp.usecases.issuing import IssuedTokens
 from zkpcp.usecases.services import Services
-from zkpcp.usecases.session import OpenSession
+from zkpcp.usecases.session import OpenSession, signed_in
 from zkpcp.vault.secrets import TokenSecret
 
 SOURCE: Final = "local"
@@ -50,15 +49,8 @@ async def approved(services: Services, handle: str, passphrase: str) -> AsyncIte
     """The owner, signed in for one act. Raises SignInError, the same one for an unknown context."""
     async with services.store.read() as tx:
         context = await tx.contexts.by_handle(handle)
-    secret = await sessions.sign_in(services, context, passphrase=passphrase)
-    if context is None:
-        raise SignInError(sessions.SIGN_IN_REFUSED)
-    try:
-        async with sessions.open_session(services, context, secret) as session:
-            yield session
-    finally:
-        await sessions.sign_out(services, context, secret)
-        secret.wipe()
+    async with signed_in(services, context, passphrase=passphrase) as session:
+        yield session
 
 
 async def begin(
@@ -112,7 +104,7 @@ async def end(services: Services, context_id: str, grant_id: str) -> None:
     async with services.store.write() as tx:
         grant = await tx.grants.grant(context_id, grant_id, lock=True)
         if grant is not None and grant.status == "active":
-            await end_grant(tx, services, grant, Action.GRANT_REVOKED, Channel.SYSTEM, actor_of(grant))
+            await end_grant(tx, services, grant, Action.GRANT_REVOKED, Channel.SYSTEM, grant.actor)
 
 
 async def _end_abandoned(
@@ -124,7 +116,7 @@ async def _end_abandoned(
             continue
         grant = await tx.grants.grant(context_id, seen.grant_id, lock=True)
         if grant is not None and grant.status == "active":
-            await end_grant(tx, services, grant, Action.GRANT_REVOKED, Channel.MANAGEMENT, actor_of(grant))
+            await end_grant(tx, services, grant, Action.GRANT_REVOKED, Channel.MANAGEMENT, grant.actor)
 
 
 def _client_id(name: str) -> str:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from zkpcp.core import audit
 from zkpcp.core.audit import Entry
-from zkpcp.core.instants import parse_date_or_instant
+from zkpcp.core.instants import parse_date_or_instant, read_field
 from zkpcp.core.schemas import JsonValue
-from zkpcp.errors import ForbiddenError, InvalidInputError, Violation
+from zkpcp.errors import ForbiddenError
 from zkpcp.usecases.access import Acting
 from zkpcp.usecases.call import calling
 from zkpcp.usecases.services import Services
@@ -49,13 +49,13 @@ async def list_entries(
         if "audit:read" not in acting.scopes:
             raise ForbiddenError("reading the access log needs another scope", ("audit:read",))
         before = open_cursor(acting.keys, ACTION, filters.as_json(), cursor) if cursor is not None else None
-        since_ms = _since(filters.since)
+        since = read_field("since", filters.since, parse_date_or_instant, "a date or instant")
         async with services.store.read() as tx:
             rows = await tx.audit.entries(
                 acting.context_id,
                 limit=limit + 1,
                 before_seq=before if isinstance(before, int) else None,
-                since_ms=since_ms,
+                since_ms=None if since is None else since.first_ms,
                 action=filters.action,
                 category=filters.category,
                 outcome=filters.outcome,
@@ -91,13 +91,3 @@ def _for_reader(acting: Acting, entry: Entry) -> Entry:
 def readable_categories(scopes: frozenset[str]) -> frozenset[str]:
     """The audit categories whose entries a caller with these scopes may see whole."""
     return _OPEN_CATEGORIES | {scope.removesuffix(":read") for scope in scopes if scope.endswith(":read")}
-
-
-def _since(text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        return parse_date_or_instant(text).first_ms
-    except InvalidInputError as error:
-        violation = Violation("/since", error.message)
-    raise InvalidInputError("since is not a date or instant", [violation])

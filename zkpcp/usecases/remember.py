@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from zkpcp.core import pages as page_format
 from zkpcp.core import terms as term_format
 from zkpcp.core.audit import Action, Channel
-from zkpcp.core.instants import parse_rfc3339
+from zkpcp.core.instants import parse_rfc3339, read_field
 from zkpcp.core.pages import Author, Draft, Page
 from zkpcp.core.slots import MAIN_PARTITION, SubKeyRef, category_of
 from zkpcp.core.stored import PageRow
@@ -161,10 +161,4 @@ def _check_draft(draft: Draft, *, now_ms: int) -> None:
 
 def parse_expected(text: str | None) -> int | None:
     """The instant in ``expected_updated``. Raises InvalidInputError."""
-    if text is None:
-        return None
-    try:
-        return parse_rfc3339(text)
-    except InvalidInputError as error:
-        violation = Violation("/expected_updated", error.message)
-    raise InvalidInputError("expected_updated is not an instant", [violation])
+    return read_field("expected_updated", text, parse_rfc3339, "an instant")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from zkpcp.core import ranking
 from zkpcp.core import terms as term_format
-from zkpcp.core.instants import parse_date_or_instant, to_rfc3339
+from zkpcp.core.instants import parse_date_or_instant, read_field, to_rfc3339
 from zkpcp.core.pages import Head, Page, head_of
 from zkpcp.core.paths import PagePath
 from zkpcp.core.ranking import Candidate, Scored
@@ -95,7 +95,8 @@ async def search_pages(
             raise ForbiddenError("searching pages needs another scope", ("memory:read",))
         filters.check()
         words = _words(query)
-        as_of_ms = _instant(as_of)
+        moment = read_field("as_of", as_of, parse_date_or_instant, "a date or instant")
+        as_of_ms = None if moment is None else moment.last_ms
         bound = filters.as_json() | {"query": query, "as_of": as_of}
         start = _start(open_cursor(acting.keys, ACTION, bound, cursor)) if cursor is not None else 0
         more_waiting = await admit_waiting(call)
@@ -184,16 +185,6 @@ def _words(text: str) -> Query:
     if not query.words:
         raise InvalidInputError("the query has no words", [Violation("/query", "must hold at least one word")])
     return query
-
-
-def _instant(text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        return parse_date_or_instant(text).last_ms
-    except InvalidInputError as error:
-        violation = Violation("/as_of", error.message)
-    raise InvalidInputError("as_of is not a date or instant", [violation])
 
 
 def _start(place: JsonValue) -> int:

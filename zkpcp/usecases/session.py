@@ -130,6 +130,20 @@ async def is_signed_in(services: Services, context: ContextRow, token: TokenSecr
 
 
 @asynccontextmanager
+async def signed_in(services: Services, context: ContextRow | None, *, passphrase: str) -> AsyncIterator[OpenSession]:
+    """The controller, signed in for one act and out again at its end. Raises SignInError as ``sign_in`` does."""
+    token = await sign_in(services, context, passphrase=passphrase)
+    if context is None:
+        raise SignInError(SIGN_IN_REFUSED)
+    try:
+        async with open_session(services, context, token) as session:
+            yield session
+    finally:
+        await sign_out(services, context, token)
+        token.wipe()
+
+
+@asynccontextmanager
 async def open_session(services: Services, context: ContextRow, token: TokenSecret) -> AsyncIterator[OpenSession]:
     """Open the keyring of a signed-in principal; every key is overwritten on leaving the block.
 

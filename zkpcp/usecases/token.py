@@ -32,7 +32,7 @@ from zkpcp.core.stored import ContextRow, GrantRow, TokenRow
 from zkpcp.errors import CorruptError, InvalidTokenError
 from zkpcp.ports import Transaction
 from zkpcp.usecases.audit_log import record
-from zkpcp.usecases.grants import actor_of, end_grant, record_issue
+from zkpcp.usecases.grants import end_grant, record_issue
 from zkpcp.usecases.issuing import USED_TOKENS_KEPT_MS, IssuedTokens, issue
 from zkpcp.usecases.services import Services
 from zkpcp.vault import holders, seeds
@@ -168,7 +168,7 @@ async def _redeem(tx: Transaction, services: Services, presented: _Presented) ->
     if token.used_ms is not None and not _is_in_grace(services, token, now_ms):
         return await _replayed(tx, services, grant)
     if now_ms - grant.used_ms >= GRANT_IDLE_LIFETIME_S * 1000:
-        await end_grant(tx, services, grant, Action.GRANT_EXPIRED, Channel.OAUTH, actor_of(grant))
+        await end_grant(tx, services, grant, Action.GRANT_EXPIRED, Channel.OAUTH, grant.actor)
         return _NOT_GOOD
     scopes = _checked(presented, grant, token, now_ms)
     if isinstance(scopes, TokenRefusal):
@@ -211,7 +211,7 @@ def _is_in_grace(services: Services, token: TokenRow, now_ms: int) -> bool:
 async def _replayed(tx: Transaction, services: Services, grant: GrantRow) -> TokenRefusal:
     """Two hold the same secret, and nobody can tell which is the client: the grant ends (AUTH-31)."""
     await _record(tx, services, grant, Action.TOKEN_REPLAYED, Outcome.DENIED)
-    await end_grant(tx, services, grant, Action.GRANT_REVOKED, Channel.OAUTH, actor_of(grant))
+    await end_grant(tx, services, grant, Action.GRANT_REVOKED, Channel.OAUTH, grant.actor)
     return _NOT_GOOD
 
 
@@ -289,7 +289,7 @@ async def _revoke(
     if client_id not in (None, token.client_id):
         return TokenRefusal("invalid_client", "the token was not issued to this client")
     if grant.status == "active":
-        await end_grant(tx, services, grant, Action.GRANT_REVOKED, Channel.OAUTH, actor_of(grant))
+        await end_grant(tx, services, grant, Action.GRANT_REVOKED, Channel.OAUTH, grant.actor)
     return None
 
 
@@ -301,6 +301,6 @@ async def _record(tx: Transaction, services: Services, grant: GrantRow, action: 
         action=action,
         channel=Channel.OAUTH,
         outcome=outcome,
-        actor=actor_of(grant),
+        actor=grant.actor,
         categories=("grants", "keys"),
     )

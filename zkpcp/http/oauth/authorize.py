@@ -30,16 +30,13 @@ from zkpcp.core.oauth_params import Params
 from zkpcp.core.redirects import with_parameters
 from zkpcp.core.stored import ContextRow
 from zkpcp.errors import (
-    ConflictError,
-    ForbiddenError,
     InvalidInputError,
     InvalidTokenError,
-    LockedError,
     NotFoundError,
     RateLimitedError,
     RefusedError,
-    TooLargeError,
 )
+from zkpcp.http.errors import status_of
 from zkpcp.http.limits import (
     AUTHORIZE_ACCOUNT,
     AUTHORIZE_ADDRESS,
@@ -60,14 +57,6 @@ from zkpcp.vault.secrets import TokenSecret, parse_token
 
 _LOG: Final = structlog.get_logger("zkpcp.oauth")
 _AGAIN: Final = "Go back to the app and connect again."
-_STATUS: Final[tuple[tuple[type[RefusedError], HTTPStatus], ...]] = (
-    (NotFoundError, HTTPStatus.NOT_FOUND),
-    (ForbiddenError, HTTPStatus.FORBIDDEN),
-    (ConflictError, HTTPStatus.CONFLICT),
-    (LockedError, HTTPStatus.LOCKED),
-    (RateLimitedError, HTTPStatus.TOO_MANY_REQUESTS),
-    (TooLargeError, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
-)
 
 
 def authorize_routes(edge: OAuthEdge) -> list[Route]:
@@ -101,7 +90,8 @@ async def _on_a_page(edge: OAuthEdge, request: Request, answer: PageEndpoint) ->
 
 
 def _error_page(edge: OAuthEdge, error: RefusedError) -> Response:
-    status = next((status for kind, status in _STATUS if isinstance(error, kind)), HTTPStatus.BAD_REQUEST)
+    # Not 401 for a session that ended: that asks for a scheme by which a browser could answer (RFC 9110 §15.5.2).
+    status = HTTPStatus.BAD_REQUEST if isinstance(error, InvalidTokenError) else status_of(error)
     answer = edge.pages.error_page(status, "This did not work", error.message, _AGAIN)
     if isinstance(error, RateLimitedError):
         answer.headers["Retry-After"] = str(error.retry_after_s)
