@@ -407,9 +407,29 @@ def seed_wrap_cases() -> list[Case]:
     for kind, wrap_kind in kinds:
         token = tokens.new_token(kind, entropy)
         opened = seeds.OpenedSeed(keys.Key(bytearray(seed)), seeds.Memory(owner, 3, 9, heads))
-        wrapped = seeds.wrap_for_token(token, wrap_kind, CONTEXT_ID, "gr_vector", opened, entropy)
-        place: Case = {"kind": wrap_kind, "token": token.text(), "context_id": CONTEXT_ID, "holder": "gr_vector"}
+        asked = ("cli_vector", "https://app.example/callback", "challenge-of-the-client")
+        bound = asked if kind == "ac" else ()
+        wrapped = seeds.wrap_for_token(
+            token, wrap_kind, CONTEXT_ID, "gr_vector", opened, entropy, bound=tuple(text.encode() for text in bound)
+        )
+        place: Case = {
+            "kind": wrap_kind,
+            "token": token.text(),
+            "context_id": CONTEXT_ID,
+            "holder": "gr_vector",
+            "bound": list(bound),
+        }
         cases.append(valid(f"behind a {wrap_kind}", **place, **held, wrapped=wrapped.hex()))
+        if kind == "ac":
+            cases += [
+                invalid(
+                    f"another {name}",
+                    "tampered",
+                    **{**place, "bound": [*asked[:index], "other", *asked[index + 1 :]]},
+                    wrapped=wrapped.hex(),
+                )
+                for index, name in enumerate(("client", "redirect URI", "code challenge"))
+            ]
         if kind == "at":
             stranger = tokens.new_token(kind, entropy).text()
             cases += [

@@ -99,7 +99,8 @@ def run_seed_wrap(case: Case) -> None:
     kinds: dict[str, tokens.TokenKind] = {"pcp_ac_": "ac", "pcp_at_": "at", "pcp_rt_": "rt", "pcp_st_": "st"}
     token = tokens.parse_token(case["token"], kinds[case["token"][:7]])
     wrapped = bytes.fromhex(case["wrapped"])
-    opened = seeds.unwrap_with_token(token, case["kind"], case["context_id"], case["holder"], wrapped)
+    bound = tuple(text.encode() for text in case["bound"])
+    opened = seeds.unwrap_with_token(token, case["kind"], case["context_id"], case["holder"], wrapped, bound=bound)
     memory = opened.memory
     assert opened.seed.view().hex() == case["seed"]
     assert (memory.owner.hex(), memory.heads.hex()) == (case["owner"], case["heads"])

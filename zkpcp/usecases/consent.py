@@ -6,13 +6,15 @@ consent is a new grant. A client with a document becomes a row with its first gr
 
 An authorization request becomes a pending authorization only for a signed-in person, so a stranger cannot fill the
 table. It is kept under an id derived from two secrets, the one in the page's form and the session's: a form used in
-another session finds nothing. One answer wins. There is no other way to a grant than ``approve`` and the owner's own
-``create_grant``.
+another session finds nothing. The form also carries a digest of everything that the page showed, and a row that was
+changed meanwhile is refused: the database cannot put another client, redirect URI or challenge under the person's yes.
+One answer wins. There is no other way to a grant than ``approve`` and the owner's own ``create_grant``.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
@@ -21,9 +23,10 @@ from zkpcp.core.authorize import AuthorizeRequest, Denied, Untrusted, read_autho
 from zkpcp.core.client_documents import ClientDocumentError, is_client_url
 from zkpcp.core.grants import CODE_LIFETIME_S, PENDING_AUTHORIZATION_S, Actor
 from zkpcp.core.oauth_params import Params
+from zkpcp.core.schemas import canonical_json
 from zkpcp.core.scopes import OFFLINE_ACCESS, canonical, effective
 from zkpcp.core.stored import AuthorizationRow, ClientRow, ContextRow, GrantRow, TokenRow
-from zkpcp.errors import InvalidInputError, NotFoundError
+from zkpcp.errors import InvalidInputError, InvalidTokenError, NotFoundError
 from zkpcp.ports import Transaction
 from zkpcp.usecases.audit_log import record
 from zkpcp.usecases.client_documents import SOURCE, Count, as_client
@@ -31,7 +34,7 @@ from zkpcp.usecases.grants import add_grant, new_grant
 from zkpcp.usecases.services import Services
 from zkpcp.usecases.session import OpenSession
 from zkpcp.vault import seeds
-from zkpcp.vault.secrets import TokenSecret, new_token
+from zkpcp.vault.secrets import TokenSecret, new_token, parse_token
 from zkpcp.vault.seeds import OpenedSeed
 
 _LOOKUP_BYTES = 16
@@ -47,12 +50,40 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
+class Ticket:
+    """What the page's form sends back: a one-time secret, and the digest of the pending authorization it was made for.
+
+    It goes into the page's form and nowhere else.
+    """
+
+    secret: TokenSecret
+    digest: bytes
+
+    def text(self) -> str:
+        """The value of the form's hidden field."""
+        return f"{self.secret.text()}.{self.digest.hex()}"
+
+    def wipe(self) -> None:
+        """Overwrite the secret."""
+        self.secret.wipe()
+
+
+def parse_ticket(text: str) -> Ticket:
+    """Read the form's hidden field. Raises InvalidTokenError."""
+    secret, _, digest = text.partition(".")
+    try:
+        return Ticket(parse_token(secret, "ac"), bytes.fromhex(digest))
+    except ValueError:
+        raise InvalidTokenError("the form's request is not one of this server's") from None
+
+
+@dataclass(frozen=True, slots=True)
 class Pending:
-    """A pending authorization. ``secret`` goes into the page's form and nowhere else."""
+    """A pending authorization, and the form's way back to it."""
 
     row: AuthorizationRow
     client: ClientRow
-    secret: TokenSecret
+    ticket: Ticket
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +151,14 @@ async def begin(services: Services, session: OpenSession, session_token: TokenSe
     )
     async with services.store.write() as tx:
         await tx.grants.add_authorization(row)
-    return Pending(row, asked.client, secret)
+    return Pending(row, asked.client, Ticket(secret, _digest(row)))
 
 
 async def approve(
     services: Services,
     session: OpenSession,
     session_token: TokenSecret,
-    secret: TokenSecret,
+    ticket: Ticket,
     ticked: Collection[str],
 ) -> Approved | Denied:
     """Make a new grant of what was both asked for and ticked, and a code for it; Denied when nothing over data is left.
@@ -136,17 +167,17 @@ async def approve(
     the context changed meanwhile.
     """
     async with services.store.write() as tx:
-        taken = await _take(tx, services, session, session_token, secret)
+        taken = await _take(tx, services, session, session_token, ticket)
         answer = None if taken is None else await _answer(tx, services, session, taken, ticked)
     if answer is None:  # raised out here: an expired request stays deleted
         raise NotFoundError(_GONE)
     return answer
 
 
-async def decline(services: Services, session: OpenSession, session_token: TokenSecret, secret: TokenSecret) -> Denied:
+async def decline(services: Services, session: OpenSession, session_token: TokenSecret, ticket: Ticket) -> Denied:
     """Answer no. Raises NotFoundError as ``approve`` does."""
     async with services.store.write() as tx:
-        taken = await _take(tx, services, session, session_token, secret)
+        taken = await _take(tx, services, session, session_token, ticket)
         denied = None if taken is None else await _deny(tx, services, session, taken)
     if denied is None:
         raise NotFoundError(_GONE)
@@ -154,10 +185,24 @@ async def decline(services: Services, session: OpenSession, session_token: Token
 
 
 async def _take(
-    tx: Transaction, services: Services, session: OpenSession, session_token: TokenSecret, secret: TokenSecret
+    tx: Transaction, services: Services, session: OpenSession, session_token: TokenSecret, ticket: Ticket
 ) -> AuthorizationRow | None:
-    pending = await tx.grants.take_authorization(session.context.context_id, _lookup_id(secret, session_token))
-    return None if pending is None or services.clock.now_ms() >= pending.expires_ms else pending
+    pending = await tx.grants.take_authorization(session.context.context_id, _lookup_id(ticket.secret, session_token))
+    if pending is None or services.clock.now_ms() >= pending.expires_ms:
+        return None
+    if hmac.compare_digest(_digest(pending), ticket.digest):
+        return pending
+    await record(
+        tx,
+        services,
+        session.context.context_id,
+        action=Action.TAMPERING_FOUND,
+        channel=Channel.OAUTH,
+        outcome=Outcome.ERROR,
+        actor=session.actor,
+        categories=("grants",),
+    )
+    return None
 
 
 async def _answer(
@@ -211,7 +256,15 @@ def _code(
         created_ms=now_ms,
         expires_ms=now_ms + CODE_LIFETIME_S * 1000,
         used_ms=None,
-        wrapped=seeds.wrap_for_token(code, "code", grant.context_id, grant.grant_id, opened, services.entropy),
+        wrapped=seeds.wrap_for_token(
+            code,
+            "code",
+            grant.context_id,
+            grant.grant_id,
+            opened,
+            services.entropy,
+            bound=seeds.code_binding(grant.client_id, pending.redirect_uri, pending.code_challenge),
+        ),
         redirect_uri=pending.redirect_uri,
         code_challenge=pending.code_challenge,
     )
@@ -230,6 +283,13 @@ async def _deny(tx: Transaction, services: Services, session: OpenSession, pendi
         categories=("grants",),
     )
     return Denied(pending.redirect_uri, pending.state, "access_denied", "the request was declined")
+
+
+def _digest(pending: AuthorizationRow) -> bytes:
+    """Of every member: what the page showed, what it asks for and until when."""
+    members = {name: getattr(pending, name) for name in AuthorizationRow.__slots__}
+    members["lookup_id"] = pending.lookup_id.hex()
+    return hashlib.sha256(canonical_json(members)).digest()
 
 
 def _lookup_id(secret: TokenSecret, session_token: TokenSecret) -> bytes:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from zkpcp.core.grants import ACCESS_LIFETIME_S, GRANT_IDLE_LIFETIME_S
+from zkpcp.core.scopes import OFFLINE_ACCESS
 from zkpcp.core.stored import GrantRow, TokenKind, TokenRow
 from zkpcp.ports import Transaction
 from zkpcp.usecases.services import Services
@@ -45,7 +46,8 @@ async def issue(
     access, access_row = _wrapped(services, grant, opened, "access", scopes, now_ms + ACCESS_LIFETIME_S * 1000)
     await tx.grants.add_token(access_row)
     refresh = None
-    if grant.refreshable:
+    # The signed scopes decide, not the row's readable flag, which whoever edits the database could turn.
+    if OFFLINE_ACCESS in grant.scopes:
         # The grant's scopes, not the narrowed ones: narrowing one access token is not for ever (RFC 6749 §6).
         end_ms = now_ms + GRANT_IDLE_LIFETIME_S * 1000
         refresh, refresh_row = _wrapped(services, grant, opened, "refresh", grant.scopes, end_ms)

@@ -232,8 +232,7 @@ def _proves(params: Params, token: TokenRow) -> bool:
     verifier = params.one("code_verifier") or ""
     if token.code_challenge is None or CODE_VERIFIER_PATTERN.fullmatch(verifier) is None:
         return False
-    challenge: str = create_s256_code_challenge(verifier)  # type: ignore[no-untyped-call]  # authlib has no annotations
-    is_proved = hmac.compare_digest(challenge.encode(), token.code_challenge.encode())
+    is_proved = hmac.compare_digest(_challenge(verifier).encode(), token.code_challenge.encode())
     return is_proved and params.one("redirect_uri") == token.redirect_uri
 
 
@@ -244,7 +243,9 @@ async def _opened(tx: Transaction, presented: _Presented, grant: GrantRow, token
     if roster_row is None or token.wrapped is None:
         return None
     try:
-        opened = seeds.unwrap_with_token(presented.secret, presented.kind, context_id, grant.grant_id, token.wrapped)
+        opened = seeds.unwrap_with_token(
+            presented.secret, presented.kind, context_id, grant.grant_id, token.wrapped, bound=_bound(presented)
+        )
     except CorruptError:
         return None
     try:
@@ -254,6 +255,20 @@ async def _opened(tx: Transaction, presented: _Presented, grant: GrantRow, token
         opened.seed.wipe()
         return None
     return OpenedSeed(opened.seed, Memory.of(roster))
+
+
+def _bound(presented: _Presented) -> tuple[bytes, ...]:
+    """What the client itself sent, not what the token's row says: a changed row opens nothing."""
+    if presented.kind != "code":
+        return ()
+    params = presented.params
+    challenge = _challenge(params.one("code_verifier") or "")
+    return seeds.code_binding(presented.client_id, params.one("redirect_uri") or "", challenge)
+
+
+def _challenge(verifier: str) -> str:
+    challenge: str = create_s256_code_challenge(verifier)  # type: ignore[no-untyped-call]  # authlib has no annotations
+    return challenge
 
 
 async def _use_up(tx: Transaction, services: Services, token: TokenRow, now_ms: int) -> bool:

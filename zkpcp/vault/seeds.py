@@ -69,18 +69,32 @@ class OpenedSeed(Opaque):
     memory: Memory
 
 
+def code_binding(client_id: str, redirect_uri: str, code_challenge: str) -> tuple[bytes, ...]:
+    """What a code's wrap is bound to: a code row that names another client, place or challenge opens nothing."""
+    return (client_id.encode(), redirect_uri.encode(), code_challenge.encode())
+
+
 def wrap_for_token(
-    token: TokenSecret, kind: WrapKind, context_id: str, holder: str, opened: OpenedSeed, entropy: Entropy
+    token: TokenSecret,
+    kind: WrapKind,
+    context_id: str,
+    holder: str,
+    opened: OpenedSeed,
+    entropy: Entropy,
+    *,
+    bound: tuple[bytes, ...] = (),
 ) -> bytes:
     """Seal a seed for the holder of a session token, code, access or refresh token."""
     with Key(token.wrap_key(context_id)) as key:
-        return _wrap(key.view(), opened, _context(kind, context_id, holder), entropy)
+        return _wrap(key.view(), opened, _context(kind, context_id, holder, bound=bound), entropy)
 
 
-def unwrap_with_token(token: TokenSecret, kind: WrapKind, context_id: str, holder: str, wrapped: bytes) -> OpenedSeed:
+def unwrap_with_token(
+    token: TokenSecret, kind: WrapKind, context_id: str, holder: str, wrapped: bytes, *, bound: tuple[bytes, ...] = ()
+) -> OpenedSeed:
     """Open the wrap that belongs to a token. Raises TamperedError."""
     with Key(token.wrap_key(context_id)) as key:
-        return _unwrap(key.view(), wrapped, _context(kind, context_id, holder))
+        return _unwrap(key.view(), wrapped, _context(kind, context_id, holder, bound=bound))
 
 
 def wrap_with_passphrase(
@@ -135,11 +149,17 @@ def _passphrase_key(
 
 
 def _context(
-    kind: WrapKind, context_id: str, holder: str, argon2: Argon2Profile | None = None, salt: bytes = b""
+    kind: WrapKind,
+    context_id: str,
+    holder: str,
+    argon2: Argon2Profile | None = None,
+    salt: bytes = b"",
+    *,
+    bound: tuple[bytes, ...] = (),
 ) -> bytes:
     """What a wrap is bound to; a passphrase wrap also to its Argon2 settings, so that a row cannot lower them."""
     settings = argon2.fields() if argon2 is not None else ()
-    return context_of("seed-wrap", kind.encode(), context_id.encode(), holder.encode(), *settings, salt)
+    return context_of("seed-wrap", kind.encode(), context_id.encode(), holder.encode(), *settings, salt, *bound)
 
 
 def _wrap(key: Buffer, opened: OpenedSeed, context: bytes, entropy: Entropy) -> bytes:

@@ -51,9 +51,9 @@ from zkpcp.http.pages.cookies import session_from
 from zkpcp.http.pages.forms import Form, read_form
 from zkpcp.http.pages.headers import check_same_origin
 from zkpcp.usecases.client_documents import Count
-from zkpcp.usecases.consent import Approved, Asked, approve, ask, begin, decline, names_a_document
+from zkpcp.usecases.consent import Approved, Asked, approve, ask, begin, decline, names_a_document, parse_ticket
 from zkpcp.usecases.session import OpenSession, is_signed_in, open_session
-from zkpcp.vault.secrets import TokenSecret, parse_token
+from zkpcp.vault.secrets import TokenSecret
 
 _LOG: Final = structlog.get_logger("zkpcp.oauth")
 _AGAIN: Final = "Go back to the app and connect again."
@@ -157,10 +157,10 @@ async def _show(edge: OAuthEdge, request: Request, context: ContextRow, asked: A
         pending.client,
         pending.row,
         account=session.principal,
-        request_secret=pending.secret.text(),
+        request_secret=pending.ticket.text(),
         action_url=f"{edge.site.base_path(context.handle)}/consent",
     )
-    pending.secret.wipe()
+    pending.ticket.wipe()
     return edge.pages.consent_page(view)
 
 
@@ -188,13 +188,13 @@ async def _answer(edge: OAuthEdge, session: OpenSession, token: TokenSecret, for
     decision = form.one("decision")
     if decision not in ("allow", "deny"):
         raise InvalidInputError("the form does not say whether to allow")
-    secret = parse_token(form.one("request"), "ac")
+    ticket = parse_ticket(form.one("request"))
     try:
         if decision == "deny":
-            return await decline(edge.services, session, token, secret)
-        return await approve(edge.services, session, token, secret, form.all("scope"))
+            return await decline(edge.services, session, token, ticket)
+        return await approve(edge.services, session, token, ticket, form.all("scope"))
     finally:
-        secret.wipe()
+        ticket.wipe()
 
 
 def _callback(edge: OAuthEdge, context: ContextRow, answer: Approved | Denied) -> str:
