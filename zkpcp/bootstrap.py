@@ -24,6 +24,7 @@ from zkpcp.config import Settings
 from zkpcp.crypto.entropy import SystemEntropy
 from zkpcp.errors import RefusedError, UnavailableError
 from zkpcp.http.app import create_app
+from zkpcp.http.connections import PromptHttp
 from zkpcp.http.limits import DatabaseLimiter, Limiter, MemoryLimiter, ServerLimiter
 from zkpcp.http.site import Site
 from zkpcp.outbound.client_documents import PublicFetcher
@@ -37,6 +38,10 @@ from zkpcp.vault.secrets import FLOOR, STRONG, Argon2Profile
 
 KEEP_ALIVE_S: Final = 5
 """An open connection keeps its last request's buffers alive, so idle ones are closed soon (KEY-04)."""
+FAREWELL_S: Final = 10
+"""How long requests may still run after the process was told to stop."""
+MOST_CONNECTIONS: Final = 500
+"""Open connections at a time; one more is answered 503. Below the 1,024 files that a process may usually have open."""
 
 
 class SystemClock:
@@ -127,13 +132,15 @@ def server_config(app: ASGIApp, *, host: str, port: int) -> uvicorn.Config:
         port=port,
         # Not uvloop: its receive buffers keep request text. No access log: paths and codes stand in URLs.
         loop="asyncio",
-        http="httptools",
+        http=PromptHttp,
         ws="none",
         lifespan="off",
         access_log=False,
         log_config=None,
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=FAREWELL_S,
+        limit_concurrency=MOST_CONNECTIONS,
     )
 
 
@@ -173,7 +180,10 @@ def configure_logs() -> None:
     """Logs go to standard error as JSON with named fields; no traceback, since its lines can hold content."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
     # uvicorn logs the traceback of an exception it catches; ours are caught before, and this is the last resort.
-    logging.getLogger("uvicorn.error").addFilter(_without_traceback)
+    uvicorn_log = logging.getLogger("uvicorn.error")
+    uvicorn_log.addFilter(_without_traceback)
+    # Its warnings are about single requests that are not HTTP: a stranger could fill the disk with them.
+    uvicorn_log.setLevel(logging.ERROR)
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,

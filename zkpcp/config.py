@@ -5,12 +5,13 @@ No setting holds a key or a passphrase. A non-loopback public URL that is not ht
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from zkpcp.core.redirects import PRIVATE_USE_SCHEMES, is_listable
 from zkpcp.errors import UnavailableError
@@ -45,7 +46,7 @@ class Settings(BaseSettings):
         ),
     )
     single_handle: str | None = Field(default=None, description="The handle of the one context of layout single.")
-    allowed_origins: tuple[str, ...] = Field(
+    allowed_origins: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(), description="Web origins, besides our own, whose pages may call the MCP endpoint (a JSON list)."
     )
     strong_passphrases: bool = Field(
@@ -61,7 +62,7 @@ class Settings(BaseSettings):
         default=True,
         description="Know apps by the document that their client id names; the server then fetches it, from outside.",
     )
-    redirect_schemes: tuple[str, ...] = Field(
+    redirect_schemes: Annotated[tuple[str, ...], NoDecode] = Field(
         default=tuple(sorted(PRIVATE_USE_SCHEMES)),
         description="URI schemes of desktop apps that consent may lead to, besides https and loopback (a JSON list).",
     )
@@ -86,7 +87,10 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        parts = urlsplit(self.origin)
+        try:
+            parts = urlsplit(self.origin)
+        except ValueError:
+            raise ValueError("ZKPCP_HOST and ZKPCP_PUBLIC_URL must hold a host name or an address") from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError("ZKPCP_PUBLIC_URL must be an origin such as https://memory.example")
         if parts.path or parts.query or parts.fragment or parts.username:
@@ -101,6 +105,20 @@ class Settings(BaseSettings):
             raise ValueError("ZKPCP_PUBLIC_URL must have a host name, which layout hosts puts handles in front of")
         return self
 
+    @field_validator("allowed_origins", "redirect_schemes", mode="before")
+    @classmethod
+    def _read_list(cls, value: object) -> object:
+        # Not left to the settings library: its own error says neither which setting it was nor what it has to be.
+        if not isinstance(value, str):
+            return value
+        try:
+            items = json.loads(value)
+        except (ValueError, RecursionError):
+            items = None
+        if not isinstance(items, list):
+            raise ValueError('must be a JSON list such as ["one", "two"]')  # noqa: TRY004 - pydantic wants ValueError
+        return items
+
     @field_validator("redirect_schemes")
     @classmethod
     def _check_schemes(cls, schemes: tuple[str, ...]) -> tuple[str, ...]:
@@ -113,7 +131,7 @@ class Settings(BaseSettings):
     @field_validator("limits")
     @classmethod
     def _check_limits(cls, limits: str) -> str:
-        if limits not in ("memory", "database") and urlsplit(limits).scheme not in ("redis", "rediss", "valkey"):
+        if limits not in ("memory", "database") and limits.partition(":")[0] not in ("redis", "rediss", "valkey"):
             raise ValueError("must be memory, database, or a URL that starts with redis://, rediss:// or valkey://")
         return limits
 

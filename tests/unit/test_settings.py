@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from zkpcp.bootstrap import site_of
-from zkpcp.config import load_settings
+from zkpcp.config import Settings, load_settings
 from zkpcp.errors import UnavailableError
 
 
@@ -53,3 +55,38 @@ def test_attempts_are_counted_in_one_of_these_places(limits: str) -> None:
 def test_attempts_are_counted_nowhere_else(limits: str) -> None:
     with pytest.raises(UnavailableError, match="ZKPCP_LIMITS"):
         load_settings(limits=limits)
+
+
+SETTINGS = tuple(f"ZKPCP_{name.upper()}" for name in Settings.model_fields)
+# The environment takes no NUL and no lone surrogate.
+WORDS = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=40)
+
+
+@pytest.mark.parametrize("name", ["ZKPCP_ALLOWED_ORIGINS", "ZKPCP_REDIRECT_SCHEMES"])
+@pytest.mark.parametrize("value", ["http://localhost:6274", "[", '{"a": 1}', "3", '"one"', "[" * 5000])
+def test_a_list_that_is_not_json_is_named_with_what_it_has_to_be(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+
+    with pytest.raises(UnavailableError, match=f"{name}: must be a JSON list"):
+        load_settings()
+
+
+def test_a_list_in_json_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZKPCP_ALLOWED_ORIGINS", '["http://localhost:6274", "https://a.example"]')
+
+    assert load_settings().allowed_origins == ("http://localhost:6274", "https://a.example")
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+@given(value=WORDS | st.from_regex(r"[\[{\"0-9-][\[\]{}\",:a-z0-9.-]{0,20}", fullmatch=True))
+def test_whatever_a_setting_says_the_answer_is_a_value_or_the_name_and_the_rule(name: str, value: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(name, value)
+        try:
+            load_settings()
+            said = None
+        except UnavailableError as error:
+            said = error.message
+    assert said is None or ("ZKPCP_" in said and (len(value) < 4 or value not in said))

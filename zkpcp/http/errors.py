@@ -17,7 +17,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -151,6 +151,8 @@ class LastResort:
 
         try:
             await self._app(scope, receive, watched)
+        except ClientDisconnect:
+            return  # nobody is there to be answered, and nothing failed
         except Exception as error:  # noqa: BLE001  # the process edge: anything further out would print it
             answer = self._failures.unknown(Request(scope), error)
             # A started answer cannot be taken back; the server closes the connection in the middle of it.
