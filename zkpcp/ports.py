@@ -127,6 +127,13 @@ class Grants(Protocol):
 
     async def client(self, context_id: str, client_id: str) -> ClientRow | None: ...
 
+    async def sweep_clients(self, context_id: str, created_before_ms: int, keep: int) -> None:
+        """Delete clients that registered themselves (``dcr``) and never got a grant.
+
+        Those from before ``created_before_ms``, and of the others all but the newest ``keep``.
+        """
+        ...
+
     async def add_authorization(self, row: AuthorizationRow) -> None: ...
 
     async def authorization(self, context_id: str, lookup_id: bytes) -> AuthorizationRow | None: ...

@@ -257,6 +257,18 @@ class _Grants:
     async def client(self, context_id: str, client_id: str) -> ClientRow | None:
         return self._session.look().clients.get((context_id, client_id))
 
+    async def sweep_clients(self, context_id: str, created_before_ms: int, keep: int) -> None:
+        tables = self._session.change(context_id)
+        used = {(row.context_id, row.client_id) for row in tables.grants.values()}
+        unused = [
+            (row.created_ms, key)
+            for key, row in tables.clients.items()
+            if row.context_id == context_id and row.source == "dcr" and key not in used
+        ]
+        newest = sorted((entry for entry in unused if entry[0] >= created_before_ms), reverse=True)[:keep]
+        for entry in set(unused) - set(newest):
+            del tables.clients[entry[1]]
+
     async def add_authorization(self, row: AuthorizationRow) -> None:
         authorizations = self._session.change(row.context_id).authorizations
         if (row.context_id, row.lookup_id) in authorizations:

@@ -45,6 +45,30 @@ async def test_a_client_that_is_put_again_is_replaced_but_for_its_first_instant(
         assert await tx.grants.client(HERE, "client") == changed
 
 
+@pytest.mark.requirement("AUTH-17")
+async def test_clients_that_never_got_a_grant_go_by_age_and_the_oldest_beyond_a_number(store: Store) -> None:
+    async with store.write() as tx:
+        await tx.contexts.add(context(context_id=ELSEWHERE, handle="elsewhere"))
+        for age in range(5):
+            await tx.grants.add_client(client(client_id=f"dcr_{age}", source="dcr", created_ms=NOW - age))
+        await tx.grants.add_client(client(client_id="at_once", source="dcr", created_ms=NOW - 1))
+        for source in ("operator", "cimd", "local", "owner"):
+            await tx.grants.add_client(client(client_id=source, source=source, created_ms=NOW - 99))
+        await tx.grants.add_client(client(context_id=ELSEWHERE, client_id="other", source="dcr", created_ms=NOW - 99))
+        await tx.grants.add_client(client(client_id="used", source="dcr", created_ms=NOW - 99))
+        await tx.grants.add_client(client(client_id="ended", source="dcr", created_ms=NOW - 99))
+        await tx.grants.add_grant(grant(grant_id="a", client_id="used"), keyring(holder="a"))
+        await tx.grants.add_grant(grant(grant_id="b", client_id="ended"), keyring(holder="b"))
+        await tx.grants.revoke_grant(HERE, "b")
+
+        await tx.grants.sweep_clients(HERE, NOW - 3, 3)
+
+        left = ["dcr_0", "dcr_1", "dcr_2", "dcr_3", "dcr_4", "at_once", "operator", "cimd", "local", "owner"]
+        left = [name for name in [*left, "used", "ended"] if await tx.grants.client(HERE, name)]
+        assert await tx.grants.client(ELSEWHERE, "other")
+    assert left == ["dcr_0", "dcr_1", "at_once", "operator", "cimd", "local", "owner", "used", "ended"]
+
+
 async def test_authorizations_that_nobody_answered_are_swept(store: Store) -> None:
     async with store.write() as tx:
         await tx.contexts.add(context(context_id=ELSEWHERE, handle="elsewhere"))

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from tests.flows.oauth_support import REDIRECT_URI, oauth_server
 from zkpcp.core.audit import Action
 from zkpcp.core.client_names import MAX_NAME_CHARACTERS, clean_name
+from zkpcp.usecases import clients
+from zkpcp.usecases.housekeeping import sweep
 
 
 @pytest.mark.requirement("AUTH-17", "AUTH-20")
@@ -130,3 +132,35 @@ async def test_a_name_loses_what_turns_its_order_around_and_an_empty_one_becomes
 
     assert turned.json()["client_name"] == "Example App"
     assert nameless.json()["client_name"] == "app.example"
+
+
+@pytest.mark.requirement("AUTH-17", "SEC-01")
+async def test_a_flood_of_registrations_pushes_out_its_own_and_nobody_with_a_grant(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(clients, "MOST_UNUSED", 3)
+    server = await oauth_server()
+    used = await server.client_id()
+    await server.tokens(used)
+    first, *_others = [await server.client_id() for _ in range(3)]
+    server.clock.advance(1)
+
+    flooding = [await server.client_id() for _ in range(3)]
+
+    assert (await server.ask(first)).status_code == 400  # not registered any more
+    for client_id in (used, *flooding):
+        assert (await server.ask(client_id)).status_code == 200
+
+
+@pytest.mark.requirement("AUTH-17")
+async def test_a_client_that_nobody_allowed_for_a_month_has_to_register_again() -> None:
+    server = await oauth_server()
+    unused, used = await server.client_id(), await server.client_id()
+    await server.tokens(used)
+    server.clock.advance(clients.UNUSED_LIFETIME_S * 1000 + 1)
+
+    await sweep(server.services, server.context)
+
+    async with server.store.read() as tx:
+        assert await tx.grants.client(server.context.context_id, unused) is None
+        assert await tx.grants.client(server.context.context_id, used) is not None

@@ -55,6 +55,11 @@ class SqlGrants:
         """A client by its id."""
         return one(_client, await self._driver.fetch_one(_SQL["client"], context_id, client_id))
 
+    async def sweep_clients(self, context_id: str, created_before_ms: int, keep: int) -> None:
+        """Delete unused clients that registered themselves: those of before an instant, and all but the newest."""
+        await self._driver.execute(_SQL["sweep_clients"], context_id, created_before_ms)
+        await self._driver.execute(_SQL["cap_clients"], context_id, keep)
+
     async def add_authorization(self, row: AuthorizationRow) -> None:
         """Insert a pending authorization. Raises ConflictError when its look-up id is taken."""
         added = await self._driver.execute(

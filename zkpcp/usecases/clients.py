@@ -15,10 +15,15 @@ from zkpcp.core.redirects import is_registrable, redirect_host
 from zkpcp.core.schemas import JsonObject, JsonValue
 from zkpcp.core.stored import ClientRow, ContextRow
 from zkpcp.errors import InvalidInputError, Violation
+from zkpcp.ports import Transaction
 from zkpcp.usecases.audit_log import record
 from zkpcp.usecases.services import Services
 
 MAX_REDIRECT_URIS: Final = 20
+UNUSED_LIFETIME_S: Final = 30 * 24 * 3600
+"""How long a client that registered itself waits for its first grant; after that it has to register again."""
+MOST_UNUSED: Final = 1000
+"""Beyond as many such clients in a context the oldest go, so that a flood of registrations does not fill the disk."""
 REDIRECT_URIS: Final = "redirect_uris"
 _URI: Final = "https URI, http URI on localhost, 127.0.0.1 or [::1], or URI of a listed app scheme"
 
@@ -71,9 +76,16 @@ async def add_client(services: Services, context: ContextRow, *, name: str, redi
     return client
 
 
+async def sweep_unused(tx: Transaction, services: Services, context_id: str) -> None:
+    """Delete clients that registered themselves and never got a grant. One with a grant, even an ended one, stays."""
+    oldest_ms = services.clock.now_ms() - UNUSED_LIFETIME_S * 1000
+    await tx.grants.sweep_clients(context_id, oldest_ms, MOST_UNUSED)
+
+
 async def _add(services: Services, client: ClientRow, channel: Channel) -> None:
     async with services.store.write() as tx:
         await tx.grants.add_client(client)
+        await sweep_unused(tx, services, client.context_id)
         await record(
             tx,
             services,

@@ -1,9 +1,9 @@
 """What has to end by itself, and needs no key.
 
-Pages and hand-offs past their end, idle grants, tokens, requests for consent that nobody answered, old sessions,
-counted attempts. Runs at the start of the server and every hour after that, so downtime only delays it (ERA-08,
-AUTH-45). Each context is swept in a transaction of its own, with its audit entry; a sweep that found nothing leaves
-none.
+Pages and hand-offs past their end, idle grants, tokens, requests for consent that nobody answered, clients that never
+got a grant, old sessions, counted attempts. Runs at the start of the server and every hour after that, so downtime only
+delays it (ERA-08, AUTH-45). Each context is swept in a transaction of its own, with its audit entry; a sweep that found
+nothing leaves none.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from zkpcp.core.grants import GRANT_IDLE_LIFETIME_S, SESSION_IDLE_S
 from zkpcp.core.stored import ContextRow
 from zkpcp.ports import Transaction
 from zkpcp.usecases.audit_log import record
+from zkpcp.usecases.clients import sweep_unused
 from zkpcp.usecases.grants import end_idle_grants
 from zkpcp.usecases.services import Services
 
@@ -43,6 +44,7 @@ async def sweep(services: Services, context: ContextRow) -> None:
         # A used-up look-up id is kept as long as its token could be replayed by a client that comes back late.
         await tx.grants.sweep_tokens(context.context_id, now_ms, GRANT_IDLE_LIFETIME_S * 1000)
         await tx.grants.sweep_authorizations(context.context_id, now_ms)
+        await sweep_unused(tx, services, context.context_id)
         await tx.credentials.end_sessions_before(context.context_id, now_ms, SESSION_IDLE_S * 1000)
         ctx = context.context_id
         await _note(tx, services, ctx, "memory", "pages", await tx.pages.delete_expired(ctx, now_ms))

@@ -18,6 +18,24 @@ select context_id, client_id, name, source, redirect_uris, refreshable, created_
 from clients
 where context_id = $1 and client_id = $2
 
+-- name: sweep_clients
+-- Clients that registered themselves before $2 and never got a grant.
+delete from clients
+where context_id = $1 and source = 'dcr' and created_ms < $2
+  and not exists (select 1 from grants g where g.context_id = $1 and g.client_id = clients.client_id)
+
+-- name: cap_clients
+-- The same, all but the newest $2.
+delete from clients
+where context_id = $1 and client_id in (
+    select c.client_id
+    from clients c
+    where c.context_id = $1 and c.source = 'dcr'
+      and not exists (select 1 from grants g where g.context_id = $1 and g.client_id = c.client_id)
+    order by c.created_ms desc, c.client_id desc
+    limit 1000000000 offset $2
+)
+
 -- name: add_authorization
 -- A pending authorization; nothing is inserted when the look-up id is taken.
 insert into authorizations
