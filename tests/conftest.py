@@ -1,4 +1,4 @@
-"""What every test has: the PostgreSQL and Chromium fixtures, the requirement mark, and hypothesis' profiles."""
+"""What every test has: the PostgreSQL, Redis and Chromium fixtures, the requirement mark, and hypothesis' profiles."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ pytest_plugins = [
     "tests.conformance.plugin",
     "tests.support.chromium",
     "tests.support.postgres",
+    "tests.support.redis",
     "tests.flows.usecase_support",
 ]
 

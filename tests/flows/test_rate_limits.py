@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import cast
+
 import httpx2
 import pytest
+from limits.aio.storage.redis import RedisStorage
 
 from tests.flows.oauth_support import HANDLE, NOW_MS, PASSPHRASE, OAuthServer, oauth_server
 from tests.flows.usecase_support import World, every_store
+from tests.support.redis import Redis
+from zkpcp.bootstrap import SystemClock
 from zkpcp.core.schemas import JsonObject
 from zkpcp.errors import RateLimitedError, UnavailableError
 from zkpcp.http.limits import (
@@ -38,6 +45,17 @@ def at(server: OAuthServer, address: str, cookies: httpx2.Cookies | None = None)
 async def try_passphrase(browser: httpx2.AsyncClient, passphrase: str = "a wrong guess") -> int:
     answer = await browser.post(f"/c/{HANDLE}/sign-in", data={"passphrase": passphrase})
     return answer.status_code
+
+
+@asynccontextmanager
+async def sharing(server: Redis) -> AsyncIterator[ServerLimiter]:
+    """What a process counts with; Redis has a clock of its own, so the real one it is."""
+    limiter = ServerLimiter(server.url, SystemClock())
+    try:
+        yield limiter
+    finally:
+        client = cast(RedisStorage, limiter._strategy.storage).bridge.storage  # type: ignore[attr-defined]  # of its redis kind
+        await client.aclose()
 
 
 def strangers(count: int) -> list[str]:
@@ -271,3 +289,46 @@ async def test_a_server_that_cannot_be_asked_lets_nobody_through_and_its_passwor
         await ServerLimiter(url, FixedClock(NOW_MS)).hit(RULE, "a")
 
     assert "secret" not in refused.value.message
+
+
+@pytest.mark.requirement("SEC-01", "SEC-02", "SEC-12")
+async def test_processes_that_share_a_redis_server_count_together_under_names_that_say_nothing(
+    redis_server: Redis,
+) -> None:
+    async with sharing(redis_server) as one, sharing(redis_server) as two:
+        await one.hit(RULE, "lovelace", "192.0.2.1")
+        await two.hit(RULE, "lovelace", "192.0.2.1")
+        await two.hit(RULE, "lovelace", "192.0.2.2")
+        with pytest.raises(RateLimitedError) as refused:
+            await one.hit(RULE, "lovelace", "192.0.2.1")
+
+        assert 1 <= refused.value.retry_after_s <= RULE.window_s
+        names = redis_server.ask("KEYS", "*")
+        assert names.count(b"LIMITS") >= 2
+        for word in (b"lovelace", b"192.0.2"):
+            assert word not in names
+
+
+@pytest.mark.requirement("SEC-01")
+async def test_two_servers_that_share_a_redis_server_answer_429_together(redis_server: Redis) -> None:
+    answers = []
+    async with sharing(redis_server) as one, sharing(redis_server) as two:
+        servers = [await oauth_server(limiter=limiter) for limiter in (one, two)]
+        for number in range(SIGN_IN_FROM_HERE.amount + 1):
+            async with at(servers[number % 2], "192.0.2.1") as guesser:
+                answers.append(await guesser.post(f"/c/{HANDLE}/sign-in", data={"passphrase": "a wrong guess"}))
+
+    assert [answer.status_code for answer in answers[:-1]] == [403] * SIGN_IN_FROM_HERE.amount
+    assert answers[-1].status_code == 429
+    assert int(answers[-1].headers["retry-after"]) >= 1
+
+
+@pytest.mark.requirement("SEC-01")
+async def test_a_redis_server_that_goes_away_closes_the_door(redis_server: Redis) -> None:
+    async with sharing(redis_server) as limiter:
+        server = await oauth_server(limiter=limiter)
+        async with at(server, "192.0.2.1") as person:
+            assert await try_passphrase(person) == 403
+            redis_server.stop()
+
+            assert await try_passphrase(person, PASSPHRASE) == 503

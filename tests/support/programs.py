@@ -1,4 +1,4 @@
-"""Where the programs are that the tests start and do not bring: PostgreSQL's server and Chromium."""
+"""Where the programs are that the tests start and do not bring: the servers of PostgreSQL and Redis, and Chromium."""
 
 from __future__ import annotations
 
@@ -24,6 +24,12 @@ def find_postgres() -> Path | None:
 def find_chromium() -> Path | None:
     """The browser's program, or None."""
     found = next(filter(None, map(shutil.which, _CHROMIUM_NAMES)), None)
+    return Path(found) if found else None
+
+
+def find_redis() -> Path | None:
+    """The program that is Redis's server when it is called so; Debian's redis-tools has it and starts no service."""
+    found = next(filter(None, map(shutil.which, ("redis-server", "redis-check-rdb"))), None)
     return Path(found) if found else None
 
 

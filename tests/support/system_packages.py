@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 
-from tests.support.programs import find_chromium, find_postgres
+from tests.support.programs import find_chromium, find_postgres, find_redis
 
 
 def main() -> None:
@@ -31,6 +31,7 @@ def _missing_packages() -> dict[str, str]:
     found = {
         "postgresql": ("Tests on a PostgreSQL server", find_postgres()),
         "chromium": ("Tests in a browser", find_chromium()),
+        "redis-tools": ("Tests with a Redis server", find_redis()),
     }
     return {package: what for package, (what, program) in found.items() if program is None}
 
