@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -108,13 +108,11 @@ def scorer(query: Query, corpus: Corpus) -> Callable[[Candidate[H]], float]:
     """
     slots: dict[str, list[int]] = {}
     weights: list[float] = []
-    for word in query.words:
-        for weight, forms in ((EXACT_WEIGHT, (word.exact,)), (STEM_WEIGHT, word.stems)):
-            for form in forms:
-                slots.setdefault(form, []).append(len(weights))
-            weights.append(weight * _idf(forms, corpus))
-    base = K1 * (1 - B)
-    per_word = K1 * B / corpus.mean_length if corpus.mean_length else 0.0
+    for forms, weight in _weights(query, corpus):
+        for form in forms:
+            slots.setdefault(form, []).append(len(weights))
+        weights.append(weight)
+    base, per_word = _damping(corpus)
 
     def score(candidate: Candidate[H]) -> float:
         # Over the few terms that the page holds, not over the query's: this runs for every page.
@@ -127,6 +125,22 @@ def scorer(query: Query, corpus: Corpus) -> Callable[[Candidate[H]], float]:
         return sum([weights[slot] * counts[slot] / (counts[slot] + damping) for slot in sorted(counts)])
 
     return score
+
+
+def scores(
+    query: Query, corpus: Corpus, lengths: Sequence[int], counts: Mapping[str, Mapping[int, int]]
+) -> dict[int, float]:
+    """What ``scorer`` gives, term by term: pages are numbers, with their lengths and their counts of each term."""
+    base, per_word = _damping(corpus)
+    damping: dict[int, float] = {}
+    totals: dict[int, float] = {}
+    for forms, weight in _weights(query, corpus):
+        for number, count in _highest(counts, forms).items():
+            damp = damping.get(number)
+            if damp is None:
+                damp = damping[number] = base + per_word * lengths[number]
+            totals[number] = totals.get(number, 0.0) + weight * count / (count + damp)
+    return totals
 
 
 def standing(head: Head, now_ms: int) -> float:
@@ -151,6 +165,29 @@ def why(query: Query, *, title: str, body: str) -> str:
     in_body = _names(query, body, frozenset(in_title))
     places = ((in_title, "the title"), (in_body, "the text"))
     return "; ".join(f"{', '.join(words[:_WHY_WORDS])} in {place}" for words, place in places if words)
+
+
+def _weights(query: Query, corpus: Corpus) -> Iterator[tuple[tuple[str, ...], float]]:
+    """The forms of each word that are taken for one term, and what the term weighs."""
+    for word in query.words:
+        yield (word.exact,), EXACT_WEIGHT * _idf((word.exact,), corpus)
+        yield word.stems, STEM_WEIGHT * _idf(word.stems, corpus)
+
+
+def _damping(corpus: Corpus) -> tuple[float, float]:
+    return K1 * (1 - B), K1 * B / corpus.mean_length if corpus.mean_length else 0.0
+
+
+def _highest(counts: Mapping[str, Mapping[int, int]], forms: Sequence[str]) -> Mapping[int, int]:
+    present = [counts[form] for form in forms if counts.get(form)]
+    if len(present) < 2:  # noqa: PLR2004 - nothing to compare
+        return present[0] if present else {}
+    highest: dict[int, int] = {}
+    for each in present:
+        for number, count in each.items():
+            if count > highest.get(number, 0):
+                highest[number] = count
+    return highest
 
 
 def _idf(forms: Sequence[str], corpus: Corpus) -> float:

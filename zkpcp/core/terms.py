@@ -95,9 +95,10 @@ _UNSEEN: Final = dict.fromkeys((0xAD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF))
 
 _KINDS: Final[Mapping[str, int]] = {"e": 1, "s": 2, "tag": 3, "type": 4, "path": 5}
 _KIND_NAMES: Final[Mapping[int, str]] = {number: name for name, number in _KINDS.items()}
-_EXACT: Final = _KINDS["e"]
-_STEM: Final = _KINDS["s"]
-_FIRST_TEXT_BYTE: Final = 0x20
+EXACT_KIND: Final = _KINDS["e"]
+STEM_KIND: Final = _KINDS["s"]
+FIRST_COUNT_BYTE: Final = 0x20
+"""A count of 0 in a line; the bytes before it are kinds."""
 _VERSION: Final = b"1 "
 _HEADER: Final = re.compile(rb"1 (0|[1-9][0-9]{0,17})")
 _CONTROL: Final = re.compile("[\x00-\x1f\ud800-\udfff]")
@@ -275,6 +276,17 @@ def length_of(blob: Blob) -> int:
     return int(match[1])
 
 
+def lines_of(blob: Blob) -> list[bytes]:
+    """A stored vector's lines: a text, a byte for its kind, and one for its count."""
+    return bytes(blob).split(b"\n")[1:]
+
+
+def key_of(term: str) -> bytes:
+    """How a term's line begins: its text and the byte for its kind."""
+    kind, text = _split(term)
+    return text.encode() + bytes([kind])
+
+
 def probe(terms: Iterable[str]) -> Probe:
     """Make terms ready for ``lookup``; worth it when there is more than one vector."""
     wanted: dict[bytes, dict[int, str]] = {}
@@ -312,11 +324,11 @@ def _collect(blob: Blob, place: int, needle: _Needle, found: dict[str, int]) -> 
     size = len(needle.line)
     exact = stem = -1
     try:
-        while (kind := blob[place + size]) < _FIRST_TEXT_BYTE:
-            count = blob[place + size + 1] - _FIRST_TEXT_BYTE
-            if kind == _EXACT:
+        while (kind := blob[place + size]) < FIRST_COUNT_BYTE:
+            count = blob[place + size + 1] - FIRST_COUNT_BYTE
+            if kind == EXACT_KIND:
                 exact = count
-            elif kind == _STEM:
+            elif kind == STEM_KIND:
                 stem = count
             if kind in needle.wanted and count > 0:
                 found[needle.wanted[kind]] = count
@@ -325,8 +337,8 @@ def _collect(blob: Blob, place: int, needle: _Needle, found: dict[str, int]) -> 
                 break
     except IndexError:
         raise CorruptError("a stored term vector ends inside a line") from None
-    if stem < 0 < exact and _STEM in needle.wanted:
-        found[needle.wanted[_STEM]] = exact
+    if stem < 0 < exact and STEM_KIND in needle.wanted:
+        found[needle.wanted[STEM_KIND]] = exact
 
 
 def _stored(frequencies: Mapping[str, int]) -> Iterator[tuple[str, int]]:
@@ -343,7 +355,7 @@ def _line(term: str, count: int) -> bytes:
     kind, text = _split(term)
     if not 0 <= count <= MAX_TF or not text or _CONTROL.search(text) is not None:
         raise ValueError("a term must be text without control characters, and its count at most MAX_TF")
-    return b"%b%c%c" % (text.encode(), kind, count + _FIRST_TEXT_BYTE)
+    return b"%b%c%c" % (text.encode(), kind, count + FIRST_COUNT_BYTE)
 
 
 def _split(term: str) -> tuple[int, str]:
@@ -358,13 +370,13 @@ def _read_lines(length: int, lines: list[bytes]) -> TermVector | None:
     frequencies: dict[str, int] = {}
     for line in lines:
         kind = line[-2] if len(line) > 2 else 0  # noqa: PLR2004 - text, kind, count
-        if kind not in _KIND_NAMES or line[-1] < _FIRST_TEXT_BYTE:
+        if kind not in _KIND_NAMES or line[-1] < FIRST_COUNT_BYTE:
             return None
         try:
             text = line[:-2].decode()
         except UnicodeDecodeError:
             return None
-        frequencies[f"{_KIND_NAMES[kind]}:{text}"] = line[-1] - _FIRST_TEXT_BYTE
+        frequencies[f"{_KIND_NAMES[kind]}:{text}"] = line[-1] - FIRST_COUNT_BYTE
         if _CONTROL.search(text) is not None:
             return None
     for term in [term for term in frequencies if term.startswith("e:")]:
