@@ -27,6 +27,9 @@ from zkpcp.core.stored import (
     HeadRow,
     HolderKind,
     InboxRow,
+    IndexPartRow,
+    IndexPlace,
+    IndexSlotRow,
     KeyringRow,
     PageRow,
     ProfileChangeRow,
@@ -232,6 +235,10 @@ class Pages(Protocol):
         """Term vectors of every approved, unexpired page in ``slots``, by page id."""
         ...
 
+    async def has_others(self, context_id: str, slot: str, page_id: str, now_ms: int) -> bool:
+        """Whether a slot has an unexpired page besides this one."""
+        ...
+
     async def count(self, context_id: str) -> int: ...
 
     async def add_to_inbox(self, row: InboxRow, tag_generation: int, tag: bytes) -> None:
@@ -282,6 +289,49 @@ class Pages(Protocol):
 
     async def purge_deleted(self, context_id: str, now_ms: int) -> int:
         """Delete for good what was deleted and is past its ``purge_ms``; the number of pages (ERA-07)."""
+        ...
+
+
+class Index(Protocol):
+    """The sealed parts of each slot's search index, and where in it each page is."""
+
+    async def turn(self, context_id: str, slot: str, generation: int) -> IndexSlotRow:
+        """The index of a slot, made if there is none, and locked until this transaction ends.
+
+        Whoever writes to two slots asks for them in the order of their names.
+        """
+        ...
+
+    async def set_slot(self, row: IndexSlotRow) -> None:
+        """Note how many segments there are, and for which generation."""
+        ...
+
+    async def slots(self, context_id: str, slots: Collection[str]) -> Sequence[IndexSlotRow]:
+        """Those of these slots that have an index."""
+        ...
+
+    async def parts(self, context_id: str, slot: str, parts: Collection[str]) -> Sequence[IndexPartRow]:
+        """Those of these parts that there are, in any order."""
+        ...
+
+    async def put(self, rows: Sequence[IndexPartRow]) -> None:
+        """Insert or replace parts."""
+        ...
+
+    async def drop(self, context_id: str, slot: str, parts: Collection[str]) -> None:
+        """Delete those of these parts that there are."""
+        ...
+
+    async def clear(self, context_id: str, slot: str) -> None:
+        """Delete every part of a slot's index and every place in it."""
+        ...
+
+    async def place(self, context_id: str, page_id: str) -> IndexPlace | None:
+        """Where a page is; a page that was swept is nowhere."""
+        ...
+
+    async def set_place(self, context_id: str, page_id: str, place: IndexPlace | None) -> None:
+        """Note where a page is; None: nowhere."""
         ...
 
 
@@ -380,6 +430,8 @@ class Transaction(Protocol):
     def profiles(self) -> Profiles: ...
     @property
     def handoffs(self) -> Handoffs: ...
+    @property
+    def index(self) -> Index: ...
     @property
     def audit(self) -> Audit: ...
     @property

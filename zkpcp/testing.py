@@ -30,6 +30,9 @@ from zkpcp.core.stored import (
     HeadRow,
     HolderKind,
     InboxRow,
+    IndexPartRow,
+    IndexPlace,
+    IndexSlotRow,
     KeyringRow,
     PageRow,
     ProfileChangeRow,
@@ -103,6 +106,9 @@ class _Tables:
     changes: dict[tuple[str, str, int], ProfileChangeRow] = field(default_factory=dict)
     handoffs: dict[tuple[str, str], HandoffRow] = field(default_factory=dict)
     extensions: dict[tuple[str, str], int] = field(default_factory=dict)
+    index_slots: dict[tuple[str, str], IndexSlotRow] = field(default_factory=dict)
+    index_parts: dict[tuple[str, str, str], IndexPartRow] = field(default_factory=dict)
+    index_places: dict[tuple[str, str], IndexPlace] = field(default_factory=dict)
     heads: dict[str, AuditHead] = field(default_factory=dict)
     entries: dict[tuple[str, int], AuditRow] = field(default_factory=dict)
     counters: dict[str, Counted] = field(default_factory=dict)
@@ -435,6 +441,9 @@ class _Pages:
             if row.review_state == "approved"
         ]
 
+    async def has_others(self, context_id: str, slot: str, page_id: str, now_ms: int) -> bool:
+        return any(row.page_id != page_id for row in self._visible(context_id, (slot,), now_ms))
+
     async def count(self, context_id: str) -> int:
         tables = self._session.look()
         return sum(key[0] == context_id for key in (*tables.pages, *tables.inbox))
@@ -468,6 +477,7 @@ class _Pages:
         items = {key for key, item in tables.inbox.items() if item.context_id == context_id and _expired(item, now_ms)}
         for key in pages:
             del tables.pages[key]
+            tables.index_places.pop(key, None)
         for key in items:
             del tables.inbox[key]
         self._free(context_id, {page_id for _, page_id in pages | items})
@@ -544,6 +554,58 @@ class _Pages:
         gone = {page_id for page_id in page_ids if (context_id, page_id) not in tables.pages}
         for key in [key for key, page_id in tables.tags.items() if key[0] == context_id and page_id in gone]:
             del tables.tags[key]
+
+
+class _Index:
+    """Search indexes in memory."""
+
+    def __init__(self, session: _Session) -> None:
+        self._session = session
+
+    async def turn(self, context_id: str, slot: str, generation: int) -> IndexSlotRow:
+        slots = self._session.change(context_id).index_slots
+        return slots.setdefault((context_id, slot), IndexSlotRow(context_id, slot, generation, 0))
+
+    async def set_slot(self, row: IndexSlotRow) -> None:
+        slots = self._session.change().index_slots
+        if (row.context_id, row.slot) in slots:
+            slots[row.context_id, row.slot] = row
+
+    async def slots(self, context_id: str, slots: Collection[str]) -> Sequence[IndexSlotRow]:
+        rows = self._session.look().index_slots.values()
+        return [row for row in rows if row.context_id == context_id and row.slot in slots]
+
+    async def parts(self, context_id: str, slot: str, parts: Collection[str]) -> Sequence[IndexPartRow]:
+        stored = self._session.look().index_parts
+        return [stored[context_id, slot, part] for part in set(parts) if (context_id, slot, part) in stored]
+
+    async def put(self, rows: Sequence[IndexPartRow]) -> None:
+        for row in rows:
+            self._session.change(row.context_id).index_parts[row.context_id, row.slot, row.part] = row
+
+    async def drop(self, context_id: str, slot: str, parts: Collection[str]) -> None:
+        stored = self._session.change().index_parts
+        for part in parts:
+            stored.pop((context_id, slot, part), None)
+
+    async def clear(self, context_id: str, slot: str) -> None:
+        tables = self._session.change()
+        for key in [key for key in tables.index_parts if key[:2] == (context_id, slot)]:
+            del tables.index_parts[key]
+        for page in [
+            page for page, place in tables.index_places.items() if page[0] == context_id and place.slot == slot
+        ]:
+            del tables.index_places[page]
+
+    async def place(self, context_id: str, page_id: str) -> IndexPlace | None:
+        return self._session.look().index_places.get((context_id, page_id))
+
+    async def set_place(self, context_id: str, page_id: str, place: IndexPlace | None) -> None:
+        places = self._session.change(context_id).index_places
+        if place is None:
+            places.pop((context_id, page_id), None)
+        else:
+            places[context_id, page_id] = place
 
 
 class _Profiles:
@@ -713,6 +775,11 @@ class _Transaction:
     def handoffs(self) -> _Handoffs:
         """Hand-offs between assistants."""
         return _Handoffs(self._session)
+
+    @property
+    def index(self) -> _Index:
+        """Search indexes."""
+        return _Index(self._session)
 
     @property
     def audit(self) -> _Audit:

@@ -249,6 +249,36 @@ class TermsRow:
 
 
 @dataclass(frozen=True, slots=True)
+class IndexSlotRow:
+    """The search index of one slot: for which generation of its keys, and how many segments it has."""
+
+    context_id: str
+    slot: str
+    generation: int
+    segments: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPartRow:
+    """One sealed part of a search index. ``part`` is its name, ``stamp`` the write to its segment that made it."""
+
+    context_id: str
+    slot: str
+    part: str
+    stamp: int
+    sealed: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPlace:
+    """Where in the search index a page is."""
+
+    slot: str
+    segment: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class InboxRow:
     """A sensitive page in quarantine: sealed to the slot's inbox by one who may not read it, signed by the grant."""
 

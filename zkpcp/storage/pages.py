@@ -67,6 +67,10 @@ class SqlPages:
         """Term vectors of every approved, unexpired page in ``slots``, by page id."""
         return [_terms(row) for row in await self._driver.fetch_all(_SQL["terms"], context_id, list(slots), now_ms)]
 
+    async def has_others(self, context_id: str, slot: str, page_id: str, now_ms: int) -> bool:
+        """Whether a slot has an unexpired page besides this one."""
+        return await self._driver.fetch_one(_SQL["has_others"], context_id, slot, page_id, now_ms) is not None
+
     async def count(self, context_id: str) -> int:
         """The number of pages and inbox items, expired ones that are not swept yet included."""
         rows = [await self._driver.fetch_one(_SQL[name], context_id) for name in ("count", "count_inbox")]
@@ -113,7 +117,9 @@ class SqlPages:
             *await self._driver.fetch_all(_SQL["delete_expired_inbox"], context_id, now_ms),
         ]
         if gone:
-            await self._driver.execute(_SQL["free_tags"], context_id, [str(row[0]) for row in gone])
+            ids = [str(row[0]) for row in gone]
+            await self._driver.execute(_SQL["free_tags"], context_id, ids)
+            await self._driver.execute(_SQL["forget_places"], context_id, ids)
         return len(gone)
 
     async def delete(self, context_id: str, page_id: str, version: int, *, deleted_ms: int, purge_ms: int) -> None:

@@ -186,6 +186,29 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
                 "signature": "the grant's signature over the item",
             }
         ),
+        "index_slots": _table(
+            {
+                "slot": _SLOT,
+                "generation": _GENERATION,
+                "segments": "how many segments the slot's search index has: one for each 4,096 pages",
+            }
+        ),
+        "index_parts": _table(
+            {
+                "slot": _SLOT,
+                "part": "which part of the slot's search index it is: segment, kind and number",
+                "stamp": "which write to the segment made the part",
+                "sealed": "sealed: words, postings, page heads or lengths; its padded length is readable",
+            }
+        ),
+        "index_places": _table(
+            {
+                "page_id": _PAGE,
+                "slot": _SLOT,
+                "segment": "in which segment of the search index the page is",
+                "number": "the page's number there, given by the order of arrival",
+            }
+        ),
         "profiles": _table(
             {
                 "namespace": "which part of the profile",

@@ -12,6 +12,7 @@ from zkpcp.storage.credentials import SqlCredentials
 from zkpcp.storage.driver import Driver
 from zkpcp.storage.grants import SqlGrants
 from zkpcp.storage.handoffs import SqlHandoffs
+from zkpcp.storage.index import SqlIndex
 from zkpcp.storage.pages import SqlPages
 from zkpcp.storage.profiles import SqlProfiles
 
@@ -53,6 +54,11 @@ class SqlTransaction:
     def handoffs(self) -> SqlHandoffs:
         """Hand-offs between assistants."""
         return SqlHandoffs(self._driver)
+
+    @property
+    def index(self) -> SqlIndex:
+        """Search indexes."""
+        return SqlIndex(self._driver)
 
     @property
     def audit(self) -> SqlAudit:

@@ -58,6 +58,18 @@ from pages
 where context_id = $1 and slot = any($2) and review_state = 'approved' and (expires_ms is null or expires_ms > $3)
 order by page_id
 
+-- name: has_others
+-- Whether a slot has a page besides this one.
+select page_id
+from pages
+where context_id = $1 and slot = $2 and page_id <> $3 and (expires_ms is null or expires_ms > $4)
+limit 1
+
+-- name: forget_places
+-- Where pages were in the search index that are gone.
+delete from index_places
+where context_id = $1 and page_id = any($2)
+
 -- name: count
 -- The number of pages, for limits.
 select count(*)
