@@ -26,7 +26,19 @@ from zkpcp.core.audit import Channel, Entry, Outcome
 from zkpcp.core.instants import to_rfc3339
 from zkpcp.core.stored import AuditHead, AuditRow
 from zkpcp.errors import ForbiddenError, InvalidInputError, RefusedError, UnavailableError
-from zkpcp.ports import Audit, Contexts, Counters, Credentials, Grants, Handoffs, Pages, Profiles, Store, Transaction
+from zkpcp.ports import (
+    Audit,
+    Contexts,
+    Counters,
+    Credentials,
+    Grants,
+    Handoffs,
+    Index,
+    Pages,
+    Profiles,
+    Store,
+    Transaction,
+)
 from zkpcp.usecases.found import found_context
 from zkpcp.usecases.log import LogFilters
 from zkpcp.usecases.session import sign_in
@@ -198,6 +210,10 @@ class _FullLogTransaction:
     @property
     def counters(self) -> Counters:
         return self._tx.counters
+
+    @property
+    def index(self) -> Index:
+        return self._tx.index
 
     @property
     def audit(self) -> Audit:

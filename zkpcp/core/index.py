@@ -495,6 +495,13 @@ class Reader:
         deltas = [f"delta/{place}" for place in self.segment.delta]
         return [*deltas, *(f"{kind}/{place}" for place in read for kind in ("words", "postings"))]
 
+    def opens(self, terms: Iterable[str]) -> list[str]:
+        """Those of the parts it reads for these terms that are worth opening."""
+        texts = {term_format.key_of(term)[:-1] for term in terms}
+        wanted = {self.segment.bucket_of(self._hash(text)) for text in texts}
+        deltas = [f"delta/{place}" for place in self.segment.delta]
+        return [*deltas, *(f"{kind}/{place}" for place in wanted for kind in ("words", "postings"))]
+
     def counts(self, terms: Iterable[str], parts: Mapping[str, bytes], now_ms: int) -> dict[str, Counts]:
         """For each term, its count in every page that holds it. ``parts`` gives what ``needs`` named."""
         hidden = self.segment.hidden(now_ms)
@@ -543,6 +550,11 @@ class Reader:
                     counts[entry.number] = count
         known[key] = {number: count - term_format.FIRST_COUNT_BYTE for number, count in counts.items()}
         return known[key]
+
+
+def all_words(segment: Segment) -> list[str]:
+    """The parts that hold the whole vocabulary."""
+    return [*(f"delta/{place}" for place in segment.delta), *(f"words/{place}" for place in segment.buckets)]
 
 
 def heads_part(number: int) -> tuple[str, int]:

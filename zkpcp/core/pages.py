@@ -333,6 +333,11 @@ def encode_head(head: Head) -> bytes:
     return _HEAD_JSON.encode(fields).encode()
 
 
+def path_in_head(head: bytes) -> bytes:
+    """The path in an encoded head, without reading the rest: paths are ASCII and hold no quotation mark."""
+    return head.split(b'"', 2)[1]
+
+
 def decode_head(data: bytes | bytearray | memoryview) -> Head:
     """Read what ``encode_head`` wrote; raises CorruptError."""
     head = _head(_json_array(data))

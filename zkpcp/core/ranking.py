@@ -89,7 +89,12 @@ def rank(query: Query, candidates: Iterable[Candidate[H]], *, now_ms: int, limit
         for candidate in everything
         if candidate.frequencies
     ]
-    return _successors_first([item for item in scored if item.score > 0])[:limit]
+    return in_order(scored)[:limit]
+
+
+def in_order(scored: Iterable[Scored[H]]) -> list[Scored[H]]:
+    """Scored pages, best first, each superseded one behind those that supersede it; without those that score nothing."""
+    return _successors_first([item for item in scored if item.score > 0])
 
 
 def corpus_of(candidates: Sequence[Candidate[H]]) -> Corpus:

@@ -18,6 +18,7 @@ from zkpcp.errors import ConflictError, ForbiddenError, NotFoundError, TamperedE
 from zkpcp.usecases.access import Acting
 from zkpcp.usecases.call import calling
 from zkpcp.usecases.inbox import admit_waiting
+from zkpcp.usecases.indexing import index_page
 from zkpcp.usecases.recall import NOT_THERE, check_one_of, find_page, open_found
 from zkpcp.usecases.remember import CHANGED, parse_expected
 from zkpcp.usecases.services import Services
@@ -89,6 +90,7 @@ async def delete_page(
             now_ms = services.clock.now_ms()
             purge_ms = _purge_ms(services, row, now_ms)
             await tx.pages.delete(acting.context_id, page.id, row.version, deleted_ms=now_ms, purge_ms=purge_ms)
+            await index_page(tx, services, acting, page.id, before=row)
             call.object_ids.add(page.id)
             call.categories = {category_of(row.slot)}
             await call.record(tx)
@@ -148,6 +150,8 @@ async def recover_page(services: Services, acting: Acting, page_id: str) -> Reco
             if await tx.pages.by_tag(acting.context_id, generation, tag) is not None:
                 raise ConflictError("another page is at its path now; delete that one first")
             await tx.pages.recover(acting.context_id, page_id, generation, tag)
+            with records.open_terms(acting.keys, row) as terms:
+                await index_page(tx, services, acting, page_id, after=page, terms=terms)
             call.object_ids.add(page_id)
             call.categories = {category_of(row.slot)}
             await call.record(tx)

@@ -18,6 +18,7 @@ from zkpcp.ports import Transaction
 from zkpcp.usecases.access import Acting
 from zkpcp.usecases.audit_log import record
 from zkpcp.usecases.call import Call
+from zkpcp.usecases.indexing import index_page
 from zkpcp.usecases.services import Services
 from zkpcp.vault import records
 
@@ -63,13 +64,16 @@ async def _admit(tx: Transaction, services: Services, acting: Acting, row: Inbox
         # The terms came with the item, from a writer whose word for them need not be taken: they are made again.
         page = item.page
         vector = term_format.terms_of_page(page.title, page.tags, page.type, page.path.value, page.body)
-        sealed = records.seal_page(acting.keys, page, 1, term_format.encode(vector), services.entropy)
+        terms = term_format.encode(vector)
+        sealed = records.seal_page(acting.keys, page, 1, terms, services.entropy)
     except CorruptError:
         await tx.pages.discard_inbox(acting.context_id, row.page_id)
         return False
     try:
-        await tx.pages.admit(sealed)
+        admitted = await tx.pages.admit(sealed)
     except ConflictError:
         # A copy of an item that became a page already: it leaves the inbox, and the page stays as it is.
         return False
+    if admitted:
+        await index_page(tx, services, acting, page.id, after=page, terms=terms)
     return True

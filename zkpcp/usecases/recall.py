@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from zkpcp.core import terms as term_format
 from zkpcp.core.instants import to_rfc3339
 from zkpcp.core.pages import Head, Page
 from zkpcp.core.paths import parse_path, parse_prefix
@@ -49,6 +50,13 @@ class Filters:
             and (self.include_archived or head.lifecycle != "archived")
             and (self.include_stale or head.lifecycle != "stale")
         )
+
+    def terms(self) -> list[str]:
+        """Terms that every page which passes has."""
+        folders = self.prefix.split("/")[:-1]
+        type_terms = [] if self.type is None else [term_format.type_term(self.type)]
+        made = [*map(term_format.tag_term, self.tags), *type_terms, *map(term_format.path_term, folders)]
+        return [term for term in made if not term.endswith(":")]
 
     def as_json(self) -> dict[str, JsonValue]:
         """What a cursor is bound to."""

@@ -18,6 +18,7 @@ from zkpcp.usecases.access import Acting
 from zkpcp.usecases.audit_log import record
 from zkpcp.usecases.call import Call, calling
 from zkpcp.usecases.inbox import admit_waiting
+from zkpcp.usecases.indexing import index_page
 from zkpcp.usecases.services import Services
 from zkpcp.vault import records
 
@@ -124,6 +125,7 @@ async def _create(tx: Transaction, call: Call, draft: Draft, expected_ms: int | 
     if acting.keys.holds(SubKeyRef(records.slot_of(page), "rec")):
         row = records.seal_page(acting.keys, page, 1, terms, services.entropy)
         await tx.pages.add(row, generation, tag)
+        await index_page(tx, services, acting, page.id, after=page, terms=terms)
     else:
         grant_id = acting.actor.grant_id or ""
         item = records.seal_to_inbox(acting.keys, page, terms, grant_id=grant_id)
@@ -144,7 +146,9 @@ async def _replace(tx: Transaction, call: Call, draft: Draft, row: PageRow, expe
             ("memory:write", "memory.sensitive:write"),
         )
     page = page_format.update(stored, draft, now_ms=services.clock.now_ms(), author=author_of(acting))
-    await tx.pages.replace(records.seal_page(acting.keys, page, row.version + 1, encoded_terms(page), services.entropy))
+    terms = encoded_terms(page)
+    await tx.pages.replace(records.seal_page(acting.keys, page, row.version + 1, terms, services.entropy))
+    await index_page(tx, services, acting, page.id, before=row, after=page, terms=terms)
     return page
 
 

@@ -1,8 +1,8 @@
-"""Searching pages by what they say, in a scan of the encrypted term vectors of open slots (MEM-17 to MEM-20).
+"""Searching pages by what they say, with the search index of the open slots (MEM-17 to MEM-20).
 
-Only vectors that the caller's own keys open take part, statistics included, so nothing outside them shows in a result,
-a score or a count (MEM-13). Encrypted buckets come with the search index; a scan is what they will have as their delta.
-Versions are not kept yet, so ``as_of`` says honestly when it cannot be exact.
+Only what the caller's own keys open takes part, statistics included, so nothing outside it shows in a result, a score or
+a count (MEM-13). Where a slot has no index yet, and for ``as_of``, the term vectors of all pages are scanned; both count
+exactly the same. Versions are not kept yet, so ``as_of`` says honestly when it cannot be exact.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from zkpcp.core.schemas import JsonValue
 from zkpcp.core.slots import MAIN_PARTITION, category_of
 from zkpcp.core.stored import HeadRow, TermsRow
 from zkpcp.core.terms import Query
-from zkpcp.errors import ForbiddenError, InvalidInputError, Violation
+from zkpcp.errors import ForbiddenError, InvalidInputError, TamperedError, Violation
+from zkpcp.ports import Transaction
 from zkpcp.usecases.access import Acting
 from zkpcp.usecases.call import Call, calling
 from zkpcp.usecases.inbox import admit_waiting
+from zkpcp.usecases.indexed import open_index
 from zkpcp.usecases.recall import Filters
 from zkpcp.usecases.services import Services
 from zkpcp.vault import records
@@ -75,8 +77,10 @@ _WITHOUT_HIT = Head(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Hits:
+    query: Query
     scored: list[Scored[Head]]
     exact: bool
+    indexed: bool
 
 
 async def search_pages(
@@ -100,9 +104,10 @@ async def search_pages(
         bound = filters.as_json() | {"query": query, "as_of": as_of}
         start = _start(open_cursor(acting.keys, ACTION, bound, cursor)) if cursor is not None else 0
         more_waiting = await admit_waiting(call)
-        hits = await _hits(services, call, words, filters, as_of_ms)
-        part = hits.scored[start : start + limit]
-        found = await _found(services, call, words, part)
+        wanted = min(start + limit + 1, MAX_RESULTS)
+        async with services.store.read() as tx:
+            hits = await _hits(tx, call, words, filters, as_of_ms, wanted)
+            found = await _found(tx, call, hits, hits.scored[start : start + limit])
         end = start + limit
         next_cursor = seal_cursor(acting.keys, ACTION, bound, end, services.entropy) if end < len(hits.scored) else None
         async with services.store.write() as tx:
@@ -116,14 +121,25 @@ async def search_pages(
         )
 
 
-async def _hits(services: Services, call: Call, query: Query, filters: Filters, as_of_ms: int | None) -> _Hits:
-    acting = call.acting
+async def _hits(
+    tx: Transaction, call: Call, query: Query, filters: Filters, as_of_ms: int | None, wanted: int
+) -> _Hits:
+    """The ranking, as far as ``wanted``. The index knows what is there now; an earlier time takes a scan."""
+    opened = await open_index(tx, call.acting, call.services.clock.now_ms()) if as_of_ms is None else None
+    if opened is None:
+        return await _scanned(tx, call, query, filters, as_of_ms)
+    call.decrypted = call.decrypted or opened.pages > 0
+    understood, scored = await opened.search(query, filters, wanted)
+    return _Hits(understood, scored[:MAX_RESULTS], exact=True, indexed=True)
+
+
+async def _scanned(tx: Transaction, call: Call, query: Query, filters: Filters, as_of_ms: int | None) -> _Hits:
+    acting, services = call.acting, call.services
     now_ms = services.clock.now_ms()
-    async with services.store.read() as tx:
-        slots = acting.readable_slots()
-        vectors = await tx.pages.terms(acting.context_id, slots, now_ms)
-        heads = {row.page_id: row for row in await tx.pages.heads(acting.context_id, slots, now_ms)}
-        gone = as_of_ms is not None and await tx.pages.deleted_since(acting.context_id, slots, as_of_ms)
+    slots = acting.readable_slots()
+    vectors = await tx.pages.terms(acting.context_id, slots, now_ms)
+    heads = {row.page_id: row for row in await tx.pages.heads(acting.context_id, slots, now_ms)}
+    gone = as_of_ms is not None and await tx.pages.deleted_since(acting.context_id, slots, as_of_ms)
     # What was deleted longer ago than deleted pages are kept has left no trace.
     kept_since_ms = now_ms - services.deleted_retention_s * 1000
     call.decrypted = call.decrypted or bool(vectors)
@@ -139,7 +155,7 @@ async def _hits(services: Services, call: Call, query: Query, filters: Filters, 
         now_ms=now_ms if as_of_ms is None else as_of_ms,
         limit=len(vectors),
     )
-    return _Hits([item for item in ranked if filters.admit(item.head)][:MAX_RESULTS], exact)
+    return _Hits(query, [item for item in ranked if filters.admit(item.head)][:MAX_RESULTS], exact, indexed=False)
 
 
 def _candidates(
@@ -157,18 +173,20 @@ def _candidates(
     return candidates
 
 
-async def _found(services: Services, call: Call, query: Query, part: Sequence[Scored[Head]]) -> list[Found]:
+async def _found(tx: Transaction, call: Call, hits: _Hits, part: Sequence[Scored[Head]]) -> list[Found]:
     acting = call.acting
     ids = [item.head.id for item in part]
-    async with services.store.read() as tx:
-        rows = await tx.pages.pages(acting.context_id, ids, acting.readable_slots(), services.clock.now_ms())
+    rows = await tx.pages.pages(acting.context_id, ids, acting.readable_slots(), call.services.clock.now_ms())
     pages: dict[str, Page] = {}
     for row in rows:
         pages[row.page_id] = records.open_page(acting.keys, row)
         call.categories.add(category_of(row.slot))
+    # Index and pages change together: one that is away or older in the same snapshot was taken or put back.
+    if hits.indexed and any(item.head.id not in pages or head_of(pages[item.head.id]) != item.head for item in part):
+        raise TamperedError("the search index and the pages do not agree")
     call.object_ids.update(pages)
     call.counts["results"] = len(pages)
-    return [_result(query, item, pages[item.head.id]) for item in part if item.head.id in pages]
+    return [_result(hits.query, item, pages[item.head.id]) for item in part if item.head.id in pages]
 
 
 def _result(query: Query, item: Scored[Head], page: Page) -> Found:

@@ -11,6 +11,7 @@ from typing import Self
 
 from zkpcp.core.roster import Roster
 from zkpcp.core.slots import SubKeyName, SubKeyRef, is_sensitive, memory_slot, partition_of
+from zkpcp.crypto.kdf import derive, u64
 from zkpcp.crypto.keyring import KeyringContents
 from zkpcp.crypto.keys import Key, slot_key, sub_key
 from zkpcp.crypto.opaque import Opaque
@@ -27,7 +28,7 @@ class MissingKeyError(TamperedError):
 class OpenKeyring(Opaque):
     """Keys, signing key and roster of one caller for the length of one request."""
 
-    __slots__ = ("_contents", "_cursor_key", "_derived", "_signing", "context_id", "holder", "roster")
+    __slots__ = ("_bucket_keys", "_contents", "_cursor_key", "_derived", "_signing", "context_id", "holder", "roster")
 
     def __init__(
         self,
@@ -46,6 +47,7 @@ class OpenKeyring(Opaque):
         self._cursor_key = cursor_key
         self._contents = contents
         self._derived: dict[tuple[str, int, SubKeyName], Key] = {}
+        self._bucket_keys: dict[tuple[str, int, int], Key] = {}
 
     @property
     def is_controller(self) -> bool:
@@ -78,6 +80,15 @@ class OpenKeyring(Opaque):
             derived = self._derive(slot, generation, name)
             self._derived[slot, generation, name] = derived
         return derived.view()
+
+    def bucket_key(self, slot: str, generation: int, segment: int) -> memoryview:
+        """The key that spreads a segment's words over its buckets. Raises MissingKeyError."""
+        held = self._bucket_keys.get((slot, generation, segment))
+        if held is None:
+            place = (self.context_id.encode(), slot.encode(), u64(generation), u64(segment))
+            held = Key(derive(self.key(slot, generation, "terms"), "index-bucket", *place))
+            self._bucket_keys[slot, generation, segment] = held
+        return held.view()
 
     def live_key(self, slot: str, name: SubKeyName) -> tuple[int, memoryview]:
         """The live generation of a slot and its sub key."""
@@ -112,6 +123,9 @@ class OpenKeyring(Opaque):
         for derived in self._derived.values():
             derived.wipe()
         self._derived.clear()
+        for bucket_key in self._bucket_keys.values():
+            bucket_key.wipe()
+        self._bucket_keys.clear()
         self._contents.wipe()
         stack_zero()
 

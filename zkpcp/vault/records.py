@@ -133,7 +133,7 @@ def open_head(keys: OpenKeyring, row: HeadRow) -> Head:
 
 
 @contextmanager
-def open_terms(keys: OpenKeyring, row: TermsRow) -> Iterator[bytes]:
+def open_terms(keys: OpenKeyring, row: TermsRow | PageRow) -> Iterator[bytes]:
     """Open a page's encoded term vector for the length of a block. Raises TamperedError."""
     with _opened(keys, row, "terms", row.terms) as plain:
         # bytes.find is what makes the scan fast, and it needs bytes; wiped on free with the block's other temporaries.

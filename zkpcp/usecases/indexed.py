@@ -1,0 +1,200 @@
+"""What a search or a listing reads of the index, and no more (MEM-17, MEM-18).
+
+Only slots that the caller may read are looked at, so nothing of a closed one counts anywhere. Where a slot has pages
+but no index that fits, ``open_index`` says so, and the caller reads the pages themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from zkpcp.core import index, ranking, spelling
+from zkpcp.core import pages as page_format
+from zkpcp.core.index import Counts, Reader
+from zkpcp.core.pages import Head
+from zkpcp.core.ranking import Corpus, Scored
+from zkpcp.core.stored import IndexSlotRow
+from zkpcp.core.terms import Query, QueryWord
+from zkpcp.ports import Transaction
+from zkpcp.usecases.access import Acting
+from zkpcp.usecases.indexing import open_parts, open_segments
+from zkpcp.usecases.recall import Filters
+from zkpcp.vault import index as sealed_index
+
+_FIRST_LOOK = 40
+
+
+@dataclass(slots=True, repr=False)
+class _Part:
+    """One segment with what was opened of it."""
+
+    row: IndexSlotRow
+    which: int
+    reader: Reader
+    opened: dict[str, bytes] = field(default_factory=dict)
+    counts: dict[str, Counts] = field(default_factory=dict)
+    heads: dict[int, list[bytes]] = field(default_factory=dict)
+
+
+_Place = tuple[int, int]
+
+
+class OpenIndex:
+    """Every segment of the slots a caller may read, within one transaction."""
+
+    def __init__(self, tx: Transaction, acting: Acting, parts: Sequence[_Part], now_ms: int) -> None:
+        self._tx = tx
+        self._acting = acting
+        self._parts = parts
+        self._now_ms = now_ms
+
+    @property
+    def pages(self) -> int:
+        """How many pages it holds."""
+        return sum(part.reader.segment.size(self._now_ms)[0] for part in self._parts)
+
+    async def search(self, query: Query, filters: Filters, wanted: int) -> tuple[Query, list[Scored[Head]]]:
+        """The query as it was understood, and at least ``wanted`` pages of its ranking, if there are so many."""
+        labels = filters.terms()
+        await self._count([*query.terms, *labels])
+        understood = await self._spelled(query)
+        if understood is not query:
+            await self._count([*understood.terms, *labels])
+        scores = self._scores(understood, labels)
+        return understood, await self._best(scores, filters, wanted)
+
+    async def directory(self, prefix: str) -> list[Head]:
+        """The heads of all pages whose path begins with ``prefix``."""
+        heads: list[Head] = []
+        start = prefix.lower().encode()
+        for part in self._parts:
+            segment = part.reader.segment
+            await self._open(part, [f"heads/{chunk}" for chunk in segment.heads])
+            hidden = segment.hidden(self._now_ms)
+            for chunk in sorted(segment.heads):
+                lines = index.lines_of_heads(part.opened[f"heads/{chunk}"])
+                for line, data in enumerate(lines):
+                    number = chunk * index.PAGES_PER_HEADS + line
+                    if data and number not in hidden and page_format.path_in_head(data).lower().startswith(start):
+                        heads.append(page_format.decode_head(data))
+        return heads
+
+    async def _count(self, terms: Collection[str]) -> None:
+        for part in self._parts:
+            await self._open(part, part.reader.opens(terms), part.reader.needs(terms))
+            part.counts = part.reader.counts(terms, part.opened, self._now_ms)
+
+    async def _spelled(self, query: Query) -> Query:
+        """The query with words that no page has taken for those that may have been meant."""
+        words: list[QueryWord] = []
+        blocks: list[bytes] | None = None
+        for word in query.words:
+            if any(part.counts[term] for part in self._parts for term in (word.exact, *word.stems)):
+                words.append(word)
+                continue
+            if blocks is None:
+                blocks = await self._vocabulary()
+            near = spelling.near(word.text, blocks)
+            words.append(replace(word, stems=(*word.stems, *(f"s:{other}" for other in near))) if near else word)
+        return query if words == list(query.words) else replace(query, words=tuple(words))
+
+    async def _vocabulary(self) -> list[bytes]:
+        blocks: list[bytes] = []
+        for part in self._parts:
+            await self._open(part, index.all_words(part.reader.segment))
+            blocks += part.reader.vocabulary(part.opened)
+        return blocks
+
+    def _scores(self, query: Query, labels: Sequence[str]) -> dict[_Place, float]:
+        sizes = [part.reader.segment.size(self._now_ms) for part in self._parts]
+        pages, length = sum(size[0] for size in sizes), sum(size[1] for size in sizes)
+        frequencies = {term: sum(len(part.counts[term]) for part in self._parts) for term in query.terms}
+        corpus = Corpus(pages, length / pages if pages else 0.0, frequencies)
+        scores: dict[_Place, float] = {}
+        for place, part in enumerate(self._parts):
+            found = ranking.scores(query, corpus, part.reader.segment.lengths, part.counts)
+            admitted = [part.counts[label] for label in labels]
+            scores.update(
+                ((place, number), score)
+                for number, score in found.items()
+                if all(number in counts for counts in admitted)
+            )
+        return scores
+
+    async def _best(self, scores: Mapping[_Place, float], filters: Filters, wanted: int) -> list[Scored[Head]]:
+        """Enough of the ranking: only heads that can matter to its first places are opened."""
+        asked = [place for place in scores if self._parts[place[0]].reader.segment.is_asked(place[1])]
+        plain = sorted(scores.keys() - set(asked), key=lambda place: -scores[place])
+        related = await self._superseded(asked, scores)
+        look = max(_FIRST_LOOK, 2 * wanted)
+        while True:
+            first = _with_ties(plain, scores, look)
+            heads = await self._heads({*first, *asked, *related})
+            ranked = ranking.in_order(
+                Scored(head, scores[place] * ranking.standing(head, self._now_ms)) for place, head in heads.items()
+            )
+            complete = len(first) == len(plain)
+            admitted = [item for item in (ranked if complete else ranked[:look]) if filters.admit(item.head)]
+            if complete or len(admitted) >= wanted:
+                return admitted
+            look *= 4
+
+    async def _superseded(self, asked: Sequence[_Place], scores: Mapping[_Place, float]) -> set[_Place]:
+        """Hits that other hits supersede."""
+        heads = await self._heads(asked)
+        targets = {target.lower().encode() for head in heads.values() for target in head.supersedes}
+        if not targets:
+            return set()
+        lines = await self._lines(scores)
+        return {place for place, line in lines.items() if page_format.path_in_head(line).lower() in targets}
+
+    async def _heads(self, places: Iterable[_Place]) -> dict[_Place, Head]:
+        return {place: page_format.decode_head(line) for place, line in (await self._lines(places)).items()}
+
+    async def _lines(self, places: Iterable[_Place]) -> dict[_Place, bytes]:
+        by_part: dict[int, set[int]] = {}
+        for place, number in places:
+            by_part.setdefault(place, set()).add(number)
+        found: dict[_Place, bytes] = {}
+        for place, numbers in by_part.items():
+            part = self._parts[place]
+            at = {number: index.heads_part(number) for number in numbers}
+            for name in await self._open(part, sorted({name for name, _ in at.values()})):
+                part.heads[int(name.partition("/")[2])] = index.lines_of_heads(part.opened[name])
+            for number, (_, line) in at.items():
+                found[place, number] = part.heads[number // index.PAGES_PER_HEADS][line]
+        return found
+
+    async def _open(self, part: _Part, names: Collection[str], read: Collection[str] = ()) -> list[str]:
+        """Open what is not open yet, reading ``read`` along with it; the names that were opened now."""
+        new = [name for name in names if name not in part.opened]
+        if new:
+            segment = part.reader.segment
+            part.opened |= await open_parts(self._tx, self._acting, part.row, segment, part.which, new, read)
+        return new
+
+
+async def open_index(tx: Transaction, acting: Acting, now_ms: int) -> OpenIndex | None:
+    """The index of all slots the caller may read; None when one of them has pages that are not indexed."""
+    slots = sorted(acting.readable_slots())
+    rows = {row.slot: row for row in await tx.index.slots(acting.context_id, slots)}
+    parts: list[_Part] = []
+    for slot in slots:
+        row = rows.get(slot)
+        if row is None or not row.segments or row.generation != acting.keys.roster.generation(slot):
+            if await tx.pages.has_others(acting.context_id, slot, "", now_ms):
+                return None
+            continue
+        for which, segment in enumerate(await open_segments(tx, acting, row)):
+            hash_ = sealed_index.bucket_hash(acting.keys, slot, row.generation, which)
+            parts.append(_Part(row, which, Reader(segment, hash_)))
+    return OpenIndex(tx, acting, parts, now_ms)
+
+
+def _with_ties(places: Sequence[_Place], scores: Mapping[_Place, float], look: int) -> Sequence[_Place]:
+    """The first ``look`` places, and those that score as much as the last of them."""
+    end = min(look, len(places))
+    while 0 < end < len(places) and scores[places[end]] == scores[places[end - 1]]:
+        end += 1
+    return places[:end]
