@@ -25,7 +25,7 @@ from zkpcp.core.pages import serialize
 from zkpcp.core.schemas import JsonObject, canonical_json
 from zkpcp.errors import ConflictError, ForbiddenError, InvalidInputError, NotFoundError, RefusedError, TooLargeError
 from zkpcp.usecases import inbox
-from zkpcp.usecases.recall import Filters
+from zkpcp.usecases.filters import Filters
 
 DAY_MS = 24 * HOUR_MS
 INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")

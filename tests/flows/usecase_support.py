@@ -31,6 +31,7 @@ from zkpcp.usecases import brief as briefs
 from zkpcp.usecases import log, profile, recall, remember, search
 from zkpcp.usecases.access import Acting, Caller, acting, authenticate, owner_acting
 from zkpcp.usecases.extensions import set_extension
+from zkpcp.usecases.filters import Filters
 from zkpcp.usecases.found import found_context
 from zkpcp.usecases.log import LogFilters
 from zkpcp.usecases.services import Services
@@ -84,13 +85,13 @@ class Hand:
         return await recall.read_page(self.services, self.who, path=path, page_id=page_id)
 
     async def list(
-        self, *, limit: int = 50, cursor: str | None = None, filters: recall.Filters | None = None
+        self, *, limit: int = 50, cursor: str | None = None, filters: Filters | None = None
     ) -> recall.Listed:
         return await recall.list_pages(
-            self.services, self.who, filters=filters or recall.Filters(), limit=limit, cursor=cursor
+            self.services, self.who, filters=filters or Filters(), limit=limit, cursor=cursor
         )
 
-    async def paths(self, filters: recall.Filters | None = None) -> Sequence[str]:
+    async def paths(self, filters: Filters | None = None) -> Sequence[str]:
         return [head.path.value for head in (await self.list(filters=filters)).heads]
 
     async def search(
@@ -99,20 +100,20 @@ class Hand:
         *,
         limit: int = 50,
         cursor: str | None = None,
-        filters: recall.Filters | None = None,
+        filters: Filters | None = None,
         as_of: str | None = None,
     ) -> search.Results:
         return await search.search_pages(
             self.services,
             self.who,
             query=query,
-            filters=filters or recall.Filters(),
+            filters=filters or Filters(),
             limit=limit,
             cursor=cursor,
             as_of=as_of,
         )
 
-    async def found(self, query: str, filters: recall.Filters | None = None) -> Sequence[str]:
+    async def found(self, query: str, filters: Filters | None = None) -> Sequence[str]:
         return [found.head.path.value for found in (await self.search(query, filters=filters)).found]
 
     async def brief(self, max_chars: int = 8000) -> briefs.Brief:

@@ -12,11 +12,13 @@ from zkpcp.core.extensions import extension_of
 from zkpcp.core.pages import Head, Page
 from zkpcp.core.schemas import JsonObject, canonical_json
 from zkpcp.core.slots import category_of
+from zkpcp.errors import TamperedError
 from zkpcp.usecases.access import Acting
 from zkpcp.usecases.call import Call, calling
 from zkpcp.usecases.handoffs import LIST as HANDOFFS
 from zkpcp.usecases.inbox import admit_waiting
 from zkpcp.usecases.profile import own_namespace
+from zkpcp.usecases.recall import directory
 from zkpcp.usecases.services import Services
 from zkpcp.vault import records
 
@@ -95,13 +97,13 @@ async def _add_profile(services: Services, call: Call, result: Brief, room: int)
 async def _add_pages(services: Services, call: Call, result: Brief, room: int) -> None:
     acting, now_ms = call.acting, services.clock.now_ms()
     async with services.store.read() as tx:
-        rows = await tx.pages.heads(acting.context_id, acting.readable_slots(), now_ms)
-        heads = [records.open_head(acting.keys, row) for row in rows]
+        heads = await directory(tx, call)
         wanted = _best_first([head for head in heads if head.lifecycle not in ("archived", "stale")], now_ms)
         ids = [head.id for head in wanted[:MOST_PAGES]]
         found = await tx.pages.pages(acting.context_id, ids, acting.readable_slots(), now_ms)
-    call.decrypted = call.decrypted or bool(rows)
     pages = {row.page_id: records.open_page(acting.keys, row) for row in found}
+    if pages.keys() != set(ids):
+        raise TamperedError("the directory and the pages do not agree")
     call.categories.update(category_of(row.slot) for row in found)
     for head in wanted:
         page = pages.get(head.id)

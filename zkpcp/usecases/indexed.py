@@ -18,8 +18,8 @@ from zkpcp.core.stored import IndexSlotRow
 from zkpcp.core.terms import Query, QueryWord
 from zkpcp.ports import Transaction
 from zkpcp.usecases.access import Acting
+from zkpcp.usecases.filters import Filters
 from zkpcp.usecases.indexing import open_parts, open_segments
-from zkpcp.usecases.recall import Filters
 from zkpcp.vault import index as sealed_index
 
 _FIRST_LOOK = 40

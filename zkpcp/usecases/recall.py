@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from zkpcp.core import terms as term_format
 from zkpcp.core.instants import to_rfc3339
 from zkpcp.core.pages import Head, Page
-from zkpcp.core.paths import parse_path, parse_prefix
+from zkpcp.core.paths import parse_path
 from zkpcp.core.schemas import JsonValue
 from zkpcp.core.slots import category_of
 from zkpcp.core.stored import PageRow
@@ -16,7 +15,9 @@ from zkpcp.errors import ForbiddenError, InvalidInputError, NotFoundError, Tampe
 from zkpcp.ports import Transaction
 from zkpcp.usecases.access import Acting
 from zkpcp.usecases.call import Call, calling
+from zkpcp.usecases.filters import Filters
 from zkpcp.usecases.inbox import admit_waiting
+from zkpcp.usecases.indexed import open_index
 from zkpcp.usecases.services import Services
 from zkpcp.vault import records
 from zkpcp.vault.cursors import open_cursor, seal_cursor
@@ -24,49 +25,6 @@ from zkpcp.vault.cursors import open_cursor, seal_cursor
 READ = "memory_read"
 LIST = "memory_list"
 NOT_THERE = "there is no such page, or it is not open to this connection"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Filters:
-    """Which pages to consider; None and empty mean no restriction."""
-
-    prefix: str = ""
-    prefix_field: str = "/prefix"
-    type: str | None = None
-    tags: tuple[str, ...] = ()
-    include_stale: bool = True
-    include_archived: bool = False
-
-    def check(self) -> None:
-        """Raise InvalidInputError for a prefix that no path can have; ``prefix_field`` is what the violation names."""
-        parse_prefix(self.prefix, self.prefix_field)
-
-    def admit(self, head: Head) -> bool:
-        """Whether a page passes."""
-        return (
-            head.path.has_prefix(self.prefix)
-            and (self.type is None or head.type == self.type)
-            and set(self.tags) <= set(head.tags)
-            and (self.include_archived or head.lifecycle != "archived")
-            and (self.include_stale or head.lifecycle != "stale")
-        )
-
-    def terms(self) -> list[str]:
-        """Terms that every page which passes has."""
-        folders = self.prefix.split("/")[:-1]
-        type_terms = [] if self.type is None else [term_format.type_term(self.type)]
-        made = [*map(term_format.tag_term, self.tags), *type_terms, *map(term_format.path_term, folders)]
-        return [term for term in made if not term.endswith(":")]
-
-    def as_json(self) -> dict[str, JsonValue]:
-        """What a cursor is bound to."""
-        return {
-            "prefix": self.prefix,
-            "type": self.type,
-            "tags": [*sorted(self.tags)],
-            "stale": self.include_stale,
-            "archived": self.include_archived,
-        }
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -105,7 +63,9 @@ async def list_pages(
         filters.check()
         after = open_cursor(acting.keys, LIST, filters.as_json(), cursor) if cursor is not None else None
         await admit_waiting(call)
-        heads = sorted((head for head in await _heads(services, call) if filters.admit(head)), key=_by_path)
+        async with services.store.read() as tx:
+            heads = [head for head in await directory(tx, call, filters.prefix) if filters.admit(head)]
+        heads.sort(key=_by_path)
         if isinstance(after, str):
             heads = [head for head in heads if head.path.folded > after]
         part = tuple(heads[:limit])
@@ -162,12 +122,17 @@ def open_found(acting: Acting, row: PageRow, path: str | None, page_id: str | No
     return page
 
 
-async def _heads(services: Services, call: Call) -> list[Head]:
-    acting = call.acting
-    async with services.store.read() as tx:
-        rows = await tx.pages.heads(acting.context_id, acting.readable_slots(), services.clock.now_ms())
+async def directory(tx: Transaction, call: Call, prefix: str = "") -> list[Head]:
+    """The heads of all pages the caller may see whose path begins with ``prefix``: from the index if there is one."""
+    acting, now_ms = call.acting, call.services.clock.now_ms()
+    opened = await open_index(tx, acting, now_ms)
+    if opened is not None:
+        call.decrypted = call.decrypted or opened.pages > 0
+        return await opened.directory(prefix)
+    rows = await tx.pages.heads(acting.context_id, acting.readable_slots(), now_ms)
     call.decrypted = call.decrypted or bool(rows)
-    return [records.open_head(acting.keys, row) for row in rows]
+    heads = [records.open_head(acting.keys, row) for row in rows]
+    return [head for head in heads if head.path.has_prefix(prefix)]
 
 
 def _note(call: Call, heads: Iterable[Head]) -> None:

@@ -1,8 +1,8 @@
 """Searching pages by what they say, with the search index of the open slots (MEM-17 to MEM-20).
 
-Only what the caller's own keys open takes part, statistics included, so nothing outside it shows in a result, a score or
-a count (MEM-13). Where a slot has no index yet, and for ``as_of``, the term vectors of all pages are scanned; both count
-exactly the same. Versions are not kept yet, so ``as_of`` says honestly when it cannot be exact.
+Only what the caller's own keys open takes part, statistics included, so nothing outside it shows in a result, a score
+or a count (MEM-13). Where a slot has no index yet, and for ``as_of``, the term vectors of all pages are scanned; both
+count exactly the same. Versions are not kept yet, so ``as_of`` says honestly when it cannot be exact.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from zkpcp.usecases.access import Acting
 from zkpcp.usecases.call import Call, calling
 from zkpcp.usecases.inbox import admit_waiting
 from zkpcp.usecases.indexed import open_index
-from zkpcp.usecases.recall import Filters
+from zkpcp.usecases.filters import Filters
 from zkpcp.usecases.services import Services
 from zkpcp.vault import records
 from zkpcp.vault.cursors import open_cursor, seal_cursor

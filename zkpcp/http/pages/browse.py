@@ -18,7 +18,8 @@ from zkpcp.http.pages.render import Moment
 from zkpcp.http.pages.web import Web, posted, see_other, signed_in
 from zkpcp.usecases.forget import list_deleted, recover_page
 from zkpcp.usecases.log import LogFilters, list_entries
-from zkpcp.usecases.recall import Filters, list_pages, read_page
+from zkpcp.usecases.filters import Filters
+from zkpcp.usecases.recall import list_pages, read_page
 
 PAGES_AT_ONCE: Final = 100
 ENTRIES_AT_ONCE: Final = 50

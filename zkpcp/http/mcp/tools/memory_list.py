@@ -12,7 +12,8 @@ from zkpcp.http.mcp.tools import arguments as take
 from zkpcp.http.mcp.tools import parts
 from zkpcp.http.mcp.tools.definition import Annotations, ToolDefinition, ToolResult
 from zkpcp.usecases.access import Caller, acting
-from zkpcp.usecases.recall import Filters, head_as_json, list_pages
+from zkpcp.usecases.filters import Filters
+from zkpcp.usecases.recall import head_as_json, list_pages
 from zkpcp.usecases.services import Services
 
 DEFINITION: Final = ToolDefinition(

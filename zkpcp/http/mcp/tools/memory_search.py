@@ -12,7 +12,8 @@ from zkpcp.http.mcp.tools import parts
 from zkpcp.http.mcp.tools.definition import Annotations, ToolDefinition, ToolResult
 from zkpcp.http.mcp.tools.memory_list import line_of
 from zkpcp.usecases.access import Caller, acting
-from zkpcp.usecases.recall import Filters, head_as_json
+from zkpcp.usecases.filters import Filters
+from zkpcp.usecases.recall import head_as_json
 from zkpcp.usecases.search import Found, Results, search_pages
 from zkpcp.usecases.services import Services
 
