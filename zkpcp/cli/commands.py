@@ -30,6 +30,7 @@ app.command("init")(context.init)
 app.command("recover")(context.recover)
 app.command("migrate")(server.migrate)
 app.add_typer(grant.app, name="grant")
+app.add_typer(index.app, name="index")
 app.add_typer(client.app, name="client")
 
 

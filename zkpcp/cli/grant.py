@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Annotated
 
 import typer
 
 from zkpcp.bootstrap import site_of
-from zkpcp.cli.terminal import meant_context, passphrase, print_json, say, settings_or_exit, with_services
+from zkpcp.cli.owner import FromStdin, Handle, signed_in
+from zkpcp.cli.terminal import passphrase, print_json, say, settings_or_exit, with_services
 from zkpcp.core.discovery import mcp_url
 from zkpcp.core.instants import to_rfc3339
 from zkpcp.core.scopes import default_grant, join
 from zkpcp.core.stored import GrantRow
-from zkpcp.usecases import session
 from zkpcp.usecases.grants import create_grant, list_grants, revoke_grant
 from zkpcp.usecases.services import Services
-from zkpcp.usecases.session import OpenSession
 
 app = typer.Typer(no_args_is_help=True, help="Connections without a browser, for scripts.", rich_markup_mode=None)
 
-Handle = Annotated[str | None, typer.Option(help="The context; may be left out when there is only one.")]
-FromStdin = Annotated[bool, typer.Option("--passphrase-stdin", help="Read the passphrase from standard input.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -44,7 +39,7 @@ def create(
     secret = passphrase(from_stdin=passphrase_stdin)
 
     async def act(services: Services) -> dict[str, object]:
-        async with _signed_in(services, handle, secret) as owner:
+        async with signed_in(services, handle, secret) as owner:
             made = await create_grant(services, owner, client_name=client, scopes=scope)
             facts = site_of(settings).facts(owner.context)
             answer: dict[str, object] = {
@@ -78,7 +73,7 @@ def list_(handle: Handle = None, passphrase_stdin: FromStdin = False, as_json: A
     secret = passphrase(from_stdin=passphrase_stdin)
 
     async def act(services: Services) -> list[dict[str, object]]:
-        async with _signed_in(services, handle, secret) as owner:
+        async with signed_in(services, handle, secret) as owner:
             return [_shown(row) for row in await list_grants(services, owner)]
 
     grants = with_services(settings_or_exit(), act)
@@ -101,19 +96,11 @@ def revoke(
     secret = passphrase(from_stdin=passphrase_stdin)
 
     async def act(services: Services) -> None:
-        async with _signed_in(services, handle, secret) as owner:
+        async with signed_in(services, handle, secret) as owner:
             await revoke_grant(services, owner, grant_id)
 
     with_services(settings_or_exit(), act)
     say("Disconnected.")
-
-
-@asynccontextmanager
-async def _signed_in(services: Services, handle: str | None, secret: str) -> AsyncIterator[OpenSession]:
-    """The owner, signed in for one command. Raises SignInError; InvalidInputError where the context is not clear."""
-    context = await meant_context(services, handle)
-    async with session.signed_in(services, context, passphrase=secret) as owner:
-        yield owner
 
 
 def _shown(row: GrantRow) -> dict[str, object]:

@@ -72,6 +72,7 @@ class Action:
     EXTENSION_ENABLED: Final = "extension.enabled"
     EXTENSION_DISABLED: Final = "extension.disabled"
     DELETED_LISTED: Final = "memory.deleted_listed"
+    INDEX_REBUILT: Final = "index.rebuilt"
     PAGE_RECOVERED: Final = "memory.recovered"
     REVIEW_RESOLVED: Final = "review.resolved"
     EXPORT_CREATED: Final = "export.created"

@@ -85,6 +85,9 @@ _UNSPACED: Final = (
 _MARKS: Final = "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0df3\u1b00-\u1b44"
 _WORD: Final = rf"[\w{_MARKS}{_UNSPACED}]+"
 _TOKEN: Final = re.compile(rf"{_WORD}(?:[-.@+]{_WORD})*")
+# A character of a word that is no joiner, in a spaced script.
+_LETTER: Final = rf"(?:[^\W_]|[{_MARKS}])"
+_NOTHING: Final = r"(?!)"
 _JOINERS: Final = re.compile(r"[-._@+]+")
 _RUN: Final = re.compile(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")
 _IS_UNSPACED: Final = re.compile(f"[{_UNSPACED}]")
@@ -221,14 +224,13 @@ def find(text: str, query: Query) -> Iterator[Hit]:
     stemmers = [_stemmer(name) for name in query.languages]
     starts = frozenset(word.text[:2] for word in query.words)
     known: dict[str, int | None] = {}
-    for token in _TOKEN.finditer(text):
-        for start, end in _pieces(token):
-            piece = text[start:end]
-            if piece not in known:
-                known[piece] = _number_of(piece, by_term, stemmers, starts)
-            word_number = known[piece]
-            if word_number is not None:
-                yield Hit(start, end, word_number)
+    for start, end in _likely_pieces(text, starts):
+        piece = text[start:end]
+        if piece not in known:
+            known[piece] = _number_of(piece, by_term, stemmers, starts)
+        word_number = known[piece]
+        if word_number is not None:
+            yield Hit(start, end, word_number)
 
 
 def tag_term(tag: str) -> str:
@@ -408,6 +410,17 @@ def _runs(part: str) -> Iterator[str]:
             yield run
         else:
             yield from (run[at : at + 2] for at in range(len(run) - 1))
+
+
+def _likely_pieces(text: str, starts: frozenset[str]) -> Iterator[tuple[int, int]]:
+    """The places of words that may begin with one of these, two letters each; of all words in an unspaced script."""
+    if _IS_UNSPACED.search(text) is not None:
+        yield from (place for token in _TOKEN.finditer(text) for place in _pieces(token))
+        return
+    first = "|".join(start for start in sorted(starts) if re.fullmatch(f"{_LETTER}+", start)) or _NOTHING
+    # A letter beyond ASCII may be another one once it is normalized, so such a word is always looked at.
+    likely = re.compile(rf"(?<!{_LETTER})(?:(?i:{first})|{_LETTER}?(?![\x00-\x7f]){_LETTER}){_LETTER}*")
+    yield from (match.span() for match in likely.finditer(text))
 
 
 def _pieces(token: re.Match[str]) -> Iterator[tuple[int, int]]:

@@ -1,7 +1,7 @@
 """Keeping each slot's search index in step with its pages, in the transaction that changes them (MEM-17, MEM-20).
 
 A write locks the index of its slot, changes a few parts and compacts one bucket: constant work, whatever the size. A
-slot that has pages but no index, or one for older keys, is left alone; searches scan it, until ``rebuild``.
+slot that has pages but no index, or one for older keys, is left alone; searches scan it, until ``rebuild_index``.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from dataclasses import dataclass, replace
 
 from zkpcp.core import index
 from zkpcp.core import pages as page_format
+from zkpcp.core.audit import Action
 from zkpcp.core.index import Indexed, Segment, Writer
 from zkpcp.core.pages import Head, Page
 from zkpcp.core.stored import IndexPlace, IndexSlotRow, PageRow
-from zkpcp.errors import TamperedError
+from zkpcp.errors import ForbiddenError, TamperedError
 from zkpcp.ports import Entropy, Transaction
 from zkpcp.usecases.access import Acting
+from zkpcp.usecases.call import calling
 from zkpcp.usecases.services import Services
 from zkpcp.vault import index as sealed_index
 from zkpcp.vault import records
@@ -42,7 +44,7 @@ class Keeper:
         if place is not None and page_format.decode_head(writer.head(number)).id != page_id:
             raise TamperedError("the search index has another page at this place")
         writer.write(number, old, new, self.now_ms)
-        await self._store(writer, which)
+        await self.store(writer, which)
         return IndexPlace(self.row.slot, which, number)
 
     async def _segment(self, place: IndexPlace | None) -> tuple[Segment, int, int]:
@@ -58,7 +60,8 @@ class Keeper:
         await self.tx.index.set_slot(replace(self.row, segments=last + 2))
         return Segment(), 0, last + 1
 
-    async def _store(self, writer: Writer, which: int) -> None:
+    async def store(self, writer: Writer, which: int) -> None:
+        """Seal and store what a writer changed."""
         segment = writer.segment
         stamped = {name: (segment.stamp_of(name), data) for name, data in writer.parts().items()}
         stamped[_META] = (segment.seq, segment.encode())
@@ -139,10 +142,33 @@ async def open_parts(
     }
 
 
-async def rebuild(
-    tx: Transaction, services: Services, acting: Acting, slot: str, advance: Callable[[int], None]
-) -> int:
-    """Make the index of a slot again from its pages' own vectors and heads; the number of pages."""
+async def rebuild_index(services: Services, acting: Acting, advance: Callable[[int, int], None]) -> int:
+    """Make the index of every slot again; ``advance`` is told how many pages of how many are done.
+
+    One transaction: other writers wait for it. Raises ForbiddenError for anybody but the owner.
+    """
+    async with calling(services, acting, Action.INDEX_REBUILT, "memory") as call:
+        if not acting.keys.is_controller:
+            raise ForbiddenError("only the owner of this context can rebuild its index")
+        done = 0
+        async with services.store.write() as tx:
+            total = await tx.pages.count(acting.context_id)
+
+            def one_more() -> None:
+                nonlocal done
+                done += 1
+                advance(done, total)
+
+            for slot in sorted(acting.readable_slots()):
+                await _rebuild(tx, services, acting, slot, one_more)
+            call.decrypted = done > 0
+            call.counts["pages"] = done
+            await call.record(tx)
+        return done
+
+
+async def _rebuild(tx: Transaction, services: Services, acting: Acting, slot: str, advance: Callable[[], None]) -> None:
+    """From the pages' own vectors and heads."""
     now_ms = services.clock.now_ms()
     generation = acting.keys.roster.generation(slot)
     row = replace(await tx.index.turn(acting.context_id, slot, generation), generation=generation, segments=0)
@@ -158,10 +184,9 @@ async def rebuild(
             with records.open_terms(acting.keys, vector) as terms:
                 writer.write(number, None, _entry(terms, head), now_ms)
             await tx.index.set_place(acting.context_id, vector.page_id, IndexPlace(slot, which, number))
-            advance(1)
-        await Keeper(tx, acting, row, services.entropy, now_ms)._store(writer, which)  # noqa: SLF001 - same module
+            advance()
+        await Keeper(tx, acting, row, services.entropy, now_ms).store(writer, which)
     await tx.index.set_slot(row)
-    return len(vectors)
 
 
 async def _keeper(tx: Transaction, services: Services, acting: Acting, slot: str, page_id: str) -> Keeper | None:
