@@ -26,10 +26,10 @@ from zkpcp.core import terms as term_format
 from zkpcp.errors import CorruptError
 
 PAGES_PER_SEGMENT: Final = 4096
-PAGES_PER_BUCKET: Final = 128
-"""A segment whose pages outnumber it times the buckets gets twice as many; a bucket then has some 70 KB."""
+PAGES_PER_BUCKET: Final = 64
+"""A segment whose pages outnumber it times the buckets gets twice as many; a bucket then has some 60 KB."""
 PAGES_PER_HEADS: Final = 32
-ENTRIES_PER_DELTA: Final = 8
+ENTRIES_PER_DELTA: Final = 4
 HASH_BITS: Final = 16
 FEWEST_READ: Final = 8
 """The fewest buckets of a segment that a search reads, if there are so many."""
