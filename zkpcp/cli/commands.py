@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from zkpcp import __version__
-from zkpcp.cli import client, context, grant, local, server
+from zkpcp.cli import client, context, grant, index, local, server
 
 HELP = """Keep a person's AI context so that the machine it lies on cannot read it.
 
