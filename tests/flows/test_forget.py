@@ -35,8 +35,8 @@ from zkpcp.errors import (
     TooLargeError,
 )
 from zkpcp.testing import _Deleted
+from zkpcp.usecases.filters import Filters
 from zkpcp.usecases.forget import Deleted, DeletedPage, delete_page, list_deleted, recover_page
-from zkpcp.usecases.recall import Filters
 
 DAY_MS = 24 * HOUR_MS
 WRITER = ("memory:read", "memory:write")

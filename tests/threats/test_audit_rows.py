@@ -24,7 +24,7 @@ sqlite_only = pytest.mark.parametrize("world_url", ["world_sqlite"], indirect=Tr
 
 Look = Callable[[Hand], Awaitable[object]]
 READ: Final[Look] = lambda hand: hand.read("notes/boat")  # noqa: E731 - one of several looks
-LIST: Final[Look] = lambda hand: hand.list()  # noqa: E731
+SCAN: Final[Look] = lambda hand: hand.search("boat", as_of="2099-01-01T00:00:00Z")  # noqa: E731
 SEARCH: Final[Look] = lambda hand: hand.search("boat")  # noqa: E731
 
 
@@ -40,13 +40,13 @@ def host(url: str, statement: str, *arguments: object) -> None:
 
 PAGE: Final = [
     ("version", -1, READ),
-    ("version", "x", LIST),
+    ("version", "x", SCAN),
     ("generation", "zz", SEARCH),
     ("updated_ms", -1, READ),
-    ("updated_ms", 1.5, LIST),
+    ("updated_ms", 1.5, SCAN),
     ("expires_ms", "x", READ),
     ("sealed", "text", READ),
-    ("head", 5, LIST),
+    ("head", 5, SCAN),
     ("terms", "text", SEARCH),
     ("review_state", b"approved", READ),
 ]

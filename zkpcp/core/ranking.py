@@ -93,7 +93,7 @@ def rank(query: Query, candidates: Iterable[Candidate[H]], *, now_ms: int, limit
 
 
 def in_order(scored: Iterable[Scored[H]]) -> list[Scored[H]]:
-    """Scored pages, best first, each superseded one behind those that supersede it; without those that score nothing."""
+    """Pages that score anything, best first, each superseded one behind those that supersede it."""
     return _successors_first([item for item in scored if item.score > 0])
 
 

@@ -24,9 +24,9 @@ from zkpcp.errors import ForbiddenError, InvalidInputError, TamperedError, Viola
 from zkpcp.ports import Transaction
 from zkpcp.usecases.access import Acting
 from zkpcp.usecases.call import Call, calling
+from zkpcp.usecases.filters import Filters
 from zkpcp.usecases.inbox import admit_waiting
 from zkpcp.usecases.indexed import open_index
-from zkpcp.usecases.filters import Filters
 from zkpcp.usecases.services import Services
 from zkpcp.vault import records
 from zkpcp.vault.cursors import open_cursor, seal_cursor

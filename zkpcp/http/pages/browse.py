@@ -16,9 +16,9 @@ from zkpcp.core.instants import parse_rfc3339
 from zkpcp.core.pages import serialize
 from zkpcp.http.pages.render import Moment
 from zkpcp.http.pages.web import Web, posted, see_other, signed_in
+from zkpcp.usecases.filters import Filters
 from zkpcp.usecases.forget import list_deleted, recover_page
 from zkpcp.usecases.log import LogFilters, list_entries
-from zkpcp.usecases.filters import Filters
 from zkpcp.usecases.recall import list_pages, read_page
 
 PAGES_AT_ONCE: Final = 100
