@@ -107,7 +107,7 @@ def test_any_text_is_a_query_that_finds_its_own_words(text: str, language: str |
 
 @given(st.text(), st.text(max_size=20), st.integers(20, 300))
 def test_a_snippet_is_one_line_within_its_limit(body: str, query: str, max_chars: int) -> None:
-    text = ranking.snippet(body, terms.terms_of_query(query), max_chars)
+    text = ranking.snippet(body, list(terms.find(body, terms.terms_of_query(query))), max_chars)
 
     assert len(text) <= max_chars
     assert re.search(r"[\r\n]", text) is None
@@ -163,3 +163,23 @@ def test_the_order_of_the_candidates_does_not_matter(pages: list[str], question:
     other = ranking.rank(query, shuffled, now_ms=0, limit=10)
 
     assert [item.head.id for item in one] == [item.head.id for item in other]
+
+
+@given(
+    st.text(st.sampled_from("abeéÉßﬁＡ _-.@+\u0301'İıſK1\u0900\u0904蜂"), max_size=25),
+    st.text("abeéß@_-1 ", max_size=12),
+)
+def test_looking_at_likely_words_only_finds_what_looking_at_all_would(text: str, asked: str) -> None:
+    query = terms.terms_of_query(asked)
+    by_term: dict[str, int] = {}
+    for number, word in enumerate(query.words):
+        for term in (word.exact, *word.stems):
+            by_term.setdefault(term, number)
+    stemmers = [terms._stemmer(name) for name in query.languages]
+    starts = frozenset(word.text[:2] for word in query.words)
+    places = [place for token in terms._TOKEN.finditer(text) for place in terms._pieces(token)]
+    every = [(start, end, terms._number_of(text[start:end], by_term, stemmers, starts)) for start, end in places]
+
+    found = [(hit.start, hit.end, hit.word) for hit in terms.find(text, query)]
+
+    assert found == [place for place in every if place[2] is not None]

@@ -13,6 +13,10 @@ from zkpcp.core.ranking import Candidate, Scored
 NOW_MS = 1_000
 
 
+def snippet(body: str, query: str) -> str:
+    return ranking.snippet(body, list(terms.find(body, terms.terms_of_query(query))))
+
+
 @dataclass(frozen=True, slots=True)
 class Head:
     path: PagePath
@@ -106,7 +110,7 @@ def test_nothing_is_found_in_nothing() -> None:
 def test_a_snippet_shows_where_most_words_of_the_query_stand() -> None:
     body = "bee " + "filler " * 200 + "the old\nbees make   honey in the hive " + "filler " * 200
 
-    text = ranking.snippet(body, terms.terms_of_query("bee honey hive"))
+    text = snippet(body, "bee honey hive")
 
     assert "bees make honey in the hive" in text
     assert text.startswith("…")
@@ -115,12 +119,15 @@ def test_a_snippet_shows_where_most_words_of_the_query_stand() -> None:
 
 
 def test_a_snippet_without_a_hit_is_the_start() -> None:
-    assert ranking.snippet("one\n two", terms.terms_of_query("bee")) == "one two"
-    assert ranking.snippet("", terms.terms_of_query("bee")) == ""
+    assert snippet("one\n two", "bee") == "one two"
+    assert snippet("", "bee") == ""
 
 
 def test_why_names_the_words_and_their_place() -> None:
     query = terms.terms_of_query("boilers service bee")
 
-    assert ranking.why(query, title="The boiler", body="boiler serviced") == "boilers in the title; service in the text"
-    assert ranking.why(query, title="maps", body="") == ""
+    assert (
+        ranking.why(query, in_title=terms.find("The boiler", query), in_body=terms.find("boiler serviced", query))
+        == "boilers in the title; service in the text"
+    )
+    assert ranking.why(query, in_title=terms.find("maps", query), in_body=terms.find("", query)) == ""

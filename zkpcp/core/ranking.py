@@ -154,9 +154,8 @@ def standing(head: Head, now_ms: int) -> float:
     return factor if head.is_current(now_ms) else factor * NOT_CURRENT_FACTOR
 
 
-def snippet(body: str, query: Query, max_chars: int = SNIPPET_CHARS) -> str:
+def snippet(body: str, hits: Sequence[terms.Hit], max_chars: int = SNIPPET_CHARS) -> str:
     """The part of a body that holds most of the query's words, on one line; its start when it holds none."""
-    hits = list(terms.find(body, query))
     if not hits:
         return _cut(body, 0, max_chars)
     best = max(range(len(hits)), key=lambda first: (_different(hits, first, max_chars), -first))
@@ -164,11 +163,10 @@ def snippet(body: str, query: Query, max_chars: int = SNIPPET_CHARS) -> str:
     return _cut(body, max(0, hits[best].start - max_chars // 6), max_chars)
 
 
-def why(query: Query, *, title: str, body: str) -> str:
+def why(query: Query, *, in_title: Iterable[terms.Hit], in_body: Iterable[terms.Hit]) -> str:
     """Which of the query's words matched, and where: ``boiler in the title; service in the text``; or nothing."""
-    in_title = _names(query, title, frozenset())
-    in_body = _names(query, body, frozenset(in_title))
-    places = ((in_title, "the title"), (in_body, "the text"))
+    title_words = _names(query, in_title, frozenset())
+    places = ((title_words, "the title"), (_names(query, in_body, frozenset(title_words)), "the text"))
     return "; ".join(f"{', '.join(words[:_WHY_WORDS])} in {place}" for words, place in places if words)
 
 
@@ -269,7 +267,7 @@ def _cut(body: str, start: int, max_chars: int) -> str:
     return f"{_ELLIPSIS if start > 0 else ''}{text}{_ELLIPSIS if end < len(body) else ''}"
 
 
-def _names(query: Query, text: str, without: frozenset[str]) -> list[str]:
-    found = {hit.word for hit in terms.find(text, query)}
+def _names(query: Query, hits: Iterable[terms.Hit], without: frozenset[str]) -> list[str]:
+    found = {hit.word for hit in hits}
     names = [word.text for number, word in enumerate(query.words) if number in found]
     return [name for name in names if name not in without]

@@ -190,11 +190,12 @@ async def _found(tx: Transaction, call: Call, hits: _Hits, part: Sequence[Scored
 
 
 def _result(query: Query, item: Scored[Head], page: Page) -> Found:
+    in_body = list(term_format.find(page.body, query))
     return Found(
         head=head_of(page),
         score=round(item.score, 4),
-        snippet=ranking.snippet(page.body, query),
-        why=ranking.why(query, title=page.title, body=page.body),
+        snippet=ranking.snippet(page.body, in_body),
+        why=ranking.why(query, in_title=term_format.find(page.title, query), in_body=in_body),
     )
 
 
