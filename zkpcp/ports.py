@@ -38,6 +38,7 @@ from zkpcp.core.stored import (
     SeedWrapKind,
     SeedWrapRow,
     SessionRow,
+    SlotTally,
     TermsRow,
     TokenRow,
 )
@@ -237,6 +238,10 @@ class Pages(Protocol):
 
     async def has_others(self, context_id: str, slot: str, page_id: str, now_ms: int) -> bool:
         """Whether a slot has an unexpired page besides this one."""
+        ...
+
+    async def tally(self, context_id: str, slots: Collection[str], now_ms: int) -> Sequence[SlotTally]:
+        """Those of ``slots`` that have approved, unexpired pages, counted."""
         ...
 
     async def count(self, context_id: str) -> int: ...

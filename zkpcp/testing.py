@@ -41,8 +41,10 @@ from zkpcp.core.stored import (
     SeedWrapKind,
     SeedWrapRow,
     SessionRow,
+    SlotTally,
     TermsRow,
     TokenRow,
+    tally_mark,
 )
 from zkpcp.errors import ConflictError, NotFoundError, UnavailableError
 
@@ -443,6 +445,13 @@ class _Pages:
 
     async def has_others(self, context_id: str, slot: str, page_id: str, now_ms: int) -> bool:
         return any(row.page_id != page_id for row in self._visible(context_id, (slot,), now_ms))
+
+    async def tally(self, context_id: str, slots: Collection[str], now_ms: int) -> Sequence[SlotTally]:
+        marks: dict[str, list[int]] = {}
+        for row in self._visible(context_id, slots, now_ms):
+            if row.review_state == "approved":
+                marks.setdefault(row.slot, []).append(tally_mark(row.updated_ms))
+        return [SlotTally(slot, len(each), sum(each)) for slot, each in marks.items()]
 
     async def count(self, context_id: str) -> int:
         tables = self._session.look()

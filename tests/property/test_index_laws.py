@@ -66,7 +66,7 @@ class Stored:
             self.vectors[page], self.numbers[page] = vector, number
             if expires_ms is not None:
                 self.ends[page] = expires_ms
-            new = Indexed(vector, page.encode(), expires_ms, asked=False)
+            new = Indexed(vector, page.encode(), 7, expires_ms, asked=False)
         writer.load({part: self.parts[part] for part in writer.needs(number, now_ms)})
         writer.write(number, old, new, now_ms)
         self.parts |= writer.parts()

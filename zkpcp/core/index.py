@@ -62,6 +62,7 @@ class Segment:
     turn: int = 0
     doubling: bool = False
     lengths: array[int] = field(default_factory=lambda: array("I"))
+    marks: array[int] = field(default_factory=lambda: array("I"))
     states: bytearray = field(default_factory=bytearray)
     expires: dict[int, int] = field(default_factory=dict)
     dying: dict[int, int] = field(default_factory=dict)
@@ -98,6 +99,12 @@ class Segment:
         pages = self.states.count(_LIVE) + self.states.count(_ASKED) - len(gone)
         return pages, sum(self.lengths) - sum(self.lengths[number] for number in gone)
 
+    def tally(self, now_ms: int) -> tuple[int, int]:
+        """How many pages there are and the sum of their marks: what the store must count in the pages' own table."""
+        gone = self.expired(now_ms)
+        pages = self.states.count(_LIVE) + self.states.count(_ASKED) - len(gone)
+        return pages, sum(self.marks) - sum(self.marks[number] for number in gone)
+
     def bucket_of(self, hash_: int) -> int:
         """The bucket of a hash: 2^level + its first ``level`` bits."""
         number = hash_ >> (HASH_BITS - self.level)
@@ -114,7 +121,7 @@ class Segment:
         return stamps[int(number)]
 
     def encode(self) -> bytes:
-        """The meta part: a JSON line, a state per page number, and the lengths."""
+        """The meta part: a JSON line, then for each page number a state, a length and a mark."""
         facts = [
             _VERSION,
             self.seq,
@@ -124,7 +131,13 @@ class Segment:
             *([*map(list, sorted(each.items()))] for each in self._tables()),
         ]
         return b"".join(
-            (json.dumps(facts, separators=(",", ":")).encode(), _BREAK, self.states, _big_endian(self.lengths))
+            (
+                json.dumps(facts, separators=(",", ":")).encode(),
+                _BREAK,
+                self.states,
+                _big_endian(self.lengths),
+                _big_endian(self.marks),
+            )
         )
 
     def _tables(self) -> tuple[dict[int, int], ...]:
@@ -137,7 +150,7 @@ def decode_segment(data: bytes) -> Segment:
         line, _, rest = data.partition(_BREAK)
         version, seq, level, turn, doubling, *tables = json.loads(line)
         expires, dying, buckets, heads, delta = map(dict, tables)
-        count, odd = divmod(len(rest), 5)
+        count, odd = divmod(len(rest), 9)
     except (ValueError, TypeError, RecursionError):
         raise CorruptError("the search index has a part that cannot be read") from None
     if version != _VERSION or odd:
@@ -147,7 +160,8 @@ def decode_segment(data: bytes) -> Segment:
         level,
         turn,
         bool(doubling),
-        _numbers("I", rest[count:]),
+        _numbers("I", rest[count : 5 * count]),
+        _numbers("I", rest[5 * count :]),
         bytearray(rest[:count]),
         expires,
         dying,
@@ -281,11 +295,12 @@ def decode_bucket(words: bytes, postings: bytes) -> Bucket:
 class Indexed:
     """A page as the index is to know it: its encoded term vector, its encoded head, and when it ends.
 
-    ``asked``: its life lowers its score or relates it to other pages, so that ranking has to look into its head.
+    ``mark``: what the store counts for it (``core.stored.tally_mark``). ``asked``: its life lowers its score or relates it to other pages, so that ranking has to look into its head.
     """
 
     terms: bytes
     head: bytes
+    mark: int
     expires_ms: int | None
     asked: bool
 
@@ -371,9 +386,11 @@ class Writer:
         if number == len(segment.states):
             segment.states.append(_FREE)
             segment.lengths.append(0)
+            segment.marks.append(0)
         state = _FREE if new is None else _ASKED if new.asked else _LIVE
         segment.states[number] = state
         segment.lengths[number] = 0 if new is None else term_format.length_of(new.terms)
+        segment.marks[number] = 0 if new is None else new.mark
         segment.expires.pop(number, None)
         if new is not None and new.expires_ms is not None:
             segment.expires[number] = new.expires_ms
@@ -394,7 +411,7 @@ class Writer:
             del segment.expires[number]
             self._set_head(number, b"")
             segment.states[number] = _DYING
-            segment.lengths[number] = 0
+            segment.lengths[number] = segment.marks[number] = 0
             segment.dying[number] = segment.seq
 
     def _append(self, number: int, lines: list[bytes]) -> None:

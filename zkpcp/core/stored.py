@@ -249,6 +249,20 @@ class TermsRow:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotTally:
+    """How many approved, unexpired pages a slot has, and the sum of ``tally_mark`` of each."""
+
+    slot: str
+    pages: int
+    marks: int
+
+
+def tally_mark(updated_ms: int) -> int:
+    """What a page adds to its slot's tally: the last 32 bits of its ``updated``."""
+    return updated_ms % (1 << 32)
+
+
+@dataclass(frozen=True, slots=True)
 class IndexSlotRow:
     """The search index of one slot: for which generation of its keys, and how many segments it has."""
 

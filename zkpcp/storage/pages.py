@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from zkpcp.core.stored import DeletedRow, HeadRow, InboxRow, PageRow, TermsRow
+from zkpcp.core.stored import DeletedRow, HeadRow, InboxRow, PageRow, SlotTally, TermsRow
 from zkpcp.errors import ConflictError, NotFoundError
 from zkpcp.storage.driver import Driver, one, spread
 from zkpcp.storage.statements import load
@@ -19,6 +19,7 @@ _SQL = load("pages")
 _page = spread(PageRow)
 _head = spread(HeadRow)
 _terms = spread(TermsRow)
+_tally = spread(SlotTally)
 _item = spread(InboxRow)
 _deleted = spread(DeletedRow)
 
@@ -70,6 +71,10 @@ class SqlPages:
     async def has_others(self, context_id: str, slot: str, page_id: str, now_ms: int) -> bool:
         """Whether a slot has an unexpired page besides this one."""
         return await self._driver.fetch_one(_SQL["has_others"], context_id, slot, page_id, now_ms) is not None
+
+    async def tally(self, context_id: str, slots: Collection[str], now_ms: int) -> Sequence[SlotTally]:
+        """Those of ``slots`` that have approved, unexpired pages, counted."""
+        return [_tally(row) for row in await self._driver.fetch_all(_SQL["tally"], context_id, list(slots), now_ms)]
 
     async def count(self, context_id: str) -> int:
         """The number of pages and inbox items, expired ones that are not swept yet included."""

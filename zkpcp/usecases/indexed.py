@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 
 from zkpcp.core import index, ranking, spelling
 from zkpcp.core import pages as page_format
-from zkpcp.core.index import Counts, Reader
+from zkpcp.core.index import Counts, Reader, Segment
 from zkpcp.core.pages import Head
 from zkpcp.core.ranking import Corpus, Scored
 from zkpcp.core.stored import IndexSlotRow
 from zkpcp.core.terms import Query, QueryWord
+from zkpcp.errors import TamperedError
 from zkpcp.ports import Transaction
 from zkpcp.usecases.access import Acting
 from zkpcp.usecases.filters import Filters
@@ -178,18 +179,31 @@ class OpenIndex:
 async def open_index(tx: Transaction, acting: Acting, now_ms: int) -> OpenIndex | None:
     """The index of all slots the caller may read; None when one of them has pages that are not indexed."""
     slots = sorted(acting.readable_slots())
+    tallies = {each.slot: (each.pages, each.marks) for each in await tx.pages.tally(acting.context_id, slots, now_ms)}
     rows = {row.slot: row for row in await tx.index.slots(acting.context_id, slots)}
     parts: list[_Part] = []
     for slot in slots:
         row = rows.get(slot)
         if row is None or not row.segments or row.generation != acting.keys.roster.generation(slot):
-            if await tx.pages.has_others(acting.context_id, slot, "", now_ms):
+            if slot in tallies:
                 return None
             continue
-        for which, segment in enumerate(await open_segments(tx, acting, row)):
+        segments = await open_segments(tx, acting, row)
+        _check_tally(segments, tallies.get(slot, (0, 0)), now_ms)
+        for which, segment in enumerate(segments):
             hash_ = sealed_index.bucket_hash(acting.keys, slot, row.generation, which)
             parts.append(_Part(row, which, Reader(segment, hash_)))
     return OpenIndex(tx, acting, parts, now_ms)
+
+
+def _check_tally(segments: Sequence[Segment], tally: tuple[int, int], now_ms: int) -> None:
+    """Raise TamperedError unless index and pages agree: both change in one transaction.
+
+    So an index that was put back as a whole, or pages taken from under it, do not go unnoticed.
+    """
+    counted = [segment.tally(now_ms) for segment in segments]
+    if (sum(pages for pages, _ in counted), sum(marks for _, marks in counted)) != tally:
+        raise TamperedError("the search index and the pages do not agree")
 
 
 def _with_ties(places: Sequence[_Place], scores: Mapping[_Place, float], look: int) -> Sequence[_Place]:

@@ -14,7 +14,7 @@ from zkpcp.core import pages as page_format
 from zkpcp.core.audit import Action
 from zkpcp.core.index import Indexed, Segment, Writer
 from zkpcp.core.pages import Head, Page
-from zkpcp.core.stored import IndexPlace, IndexSlotRow, PageRow
+from zkpcp.core.stored import IndexPlace, IndexSlotRow, PageRow, tally_mark
 from zkpcp.errors import ForbiddenError, TamperedError
 from zkpcp.ports import Entropy, Transaction
 from zkpcp.usecases.access import Acting
@@ -206,7 +206,7 @@ def _entry(terms: bytes, head: Head) -> Indexed:
         or head.valid_until is not None
         or bool(head.supersedes)
     )
-    return Indexed(terms, page_format.encode_head(head), head.expires_ms, asked)
+    return Indexed(terms, page_format.encode_head(head), tally_mark(head.updated_ms), head.expires_ms, asked)
 
 
 def _terms(acting: Acting, row: PageRow) -> bytes:

@@ -65,6 +65,13 @@ from pages
 where context_id = $1 and slot = $2 and page_id <> $3 and (expires_ms is null or expires_ms > $4)
 limit 1
 
+-- name: tally
+-- How many pages there are in each slot and when they were written, to hold against its search index.
+select slot, count(*), cast(sum(updated_ms % 4294967296) as bigint)
+from pages
+where context_id = $1 and slot = any($2) and review_state = 'approved' and (expires_ms is null or expires_ms > $3)
+group by slot
+
 -- name: forget_places
 -- Where pages were in the search index that are gone.
 delete from index_places

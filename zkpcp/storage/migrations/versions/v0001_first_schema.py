@@ -64,7 +64,6 @@ def upgrade() -> None:
     _credentials()
     _grants()
     _pages()
-    _index()
     _profiles()
     _extensions()
     _audit()
@@ -187,20 +186,6 @@ def _grants() -> None:
         compact=True,
     )
     op.create_index("tokens_by_grant", "tokens", ["context_id", "grant_id"])
-
-
-def _index() -> None:
-    _create("index_slots", ("slot",), _text("slot"), _number("generation"), _number("segments"), compact=True)
-    _create("index_parts", ("slot", "part"), _text("slot"), _text("part"), _number("stamp"), _bytes("sealed"))
-    _create(
-        "index_places",
-        ("page_id",),
-        _text("page_id"),
-        _text("slot"),
-        _number("segment"),
-        _number("number"),
-        compact=True,
-    )
 
 
 def _page_columns() -> tuple[_Column, ...]:
