@@ -14,6 +14,8 @@ from typing import Final
 FEWEST_CHARS: Final = 4
 """A shorter word is one slip away from too many others."""
 MOST_FOUND: Final = 12
+GUESS_WEIGHT: Final = 0.5
+"""What a word weighs that was guessed, beside one that a page has."""
 _MOST_LONGER: Final = 6
 _BREAK: Final = b"\n"
 

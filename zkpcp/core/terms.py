@@ -76,6 +76,49 @@ _VOTES: Final[Mapping[str, tuple[str, ...]]] = {
     for word in " ".join(_TELLING.values()).split()
 }
 
+# Words that hold sentences together rather than say what they are about: in a query they weigh little, so that a
+# question is not answered by the pages that chat most. They are indexed and looked up like any other word.
+_COMMON: Final[Mapping[str, str]] = {
+    "english": "a about after again all am an any as at be been before being between both but by can could doing down "
+    "during each few from further had he her here him his how i if in into it its just me more most my no nor not now "
+    "off on once only other our out over own same she should so some such than that their them then there these they "
+    "this those through too under until up very we were what when where which while who whom whose why will would you "
+    "your or",
+    "german": "aber alle als also am an ans beim bin bis da dass dem denn deren des dessen dich dies diese dieser dir "
+    "doch du durch eines einem einen einer er es euch euer gegen hat hatte haben hier ihm ihn ihr ihre ins ist ja "
+    "kann kein keine können man mein mich mir nach noch nun nur ob ohne sehr sein seine sie so um uns unser unter vom "
+    "vor warum was wenn wer wieder wo wurden würde zum zur zwischen zwar",
+    "spanish": "a al algo ante antes aunque cada cual cuales cuál cuáles cuánto cuántos cómo de desde dos e ella ellos "
+    "entre era eran ese eso esa esto este estos esas ha han hasta hay le les lo me mi muy más ni no nos nosotros o "
+    "otra otro porque pues qué quien se sea ser si sin sobre sólo son su sus también te tiene todo tu un unos uno ya yo",
+    "french": "ai ainsi après aussi autre avait avant ce cela ces cet cette chez comme comment d dans de depuis donc "
+    "du elles en entre eu fait il ils j je l la leur leurs lui l m me moi mon même n ni notre on par peut plus "
+    "pourquoi quand quels quelles qui quoi s sa sans se ses si son sous tous tout très tu un vos votre y été être",
+    "italian": "a ad ai al alla allo anche ancora c ci come cosa cui da dal dalla dei del della dello di dopo dov è ed "
+    "ella era erano essere fra fu gli ho i in io l la le lei li lo loro lui ma me mi mio ne negli nei nella no noi "
+    "nostro o ogni per però poi qual quali quanto quello questa questo qui se si sia siamo solo su sua suo sul sulla "
+    "tra tu tutti un uno voi",
+    "portuguese": "a à ainda ao aos as até cada com como da das de dela dele deles depois do dos e ela elas ele eles "
+    "em entre era essa esse esta este está eu foi foram há isso isto já lhe lo mais mas me mesmo meu minha muito na "
+    "nas nem nos nós ou os para pela porque por qual quais quanto que quem se sem ser seu seus sua só sobre também te "
+    "tem um você à às é onde",
+    "dutch": "al alles als altijd andere ben bij dan daar dan der deze die dit doch doen door dus een eens geen "
+    "geweest haar had heb hebben heeft hem hier hij hoe hun iets ik in ja je kan kon kunnen maar me meer men met mij "
+    "mijn moet na naar niets nog nu of om omdat onder ons ook over te tegen toch toen tot uw veel voor waren waarom "
+    "wat we wel werd wezen wij wil worden wordt zal ze zelf zich zij zo zonder zou",
+    "swedish": "alla allt att av bara blev bli den denna deras dess dessa detta dig din du där då efter ej eller en er "
+    "ett från för ha hade han hans har henne hennes hon honom hur här i icke in ingen innan inte ja jag kan kunde "
+    "man mig min mitt mot mycket ni nu när någon något några och om oss på samma sedan sig sin sitt själv skulle så "
+    "sådan till under upp ut utan vad var vara varför varit vart vem vi vid vilka vilken vilket vår än är åt över",
+    "russian": "а без более бы был была были было быть в вам вас вот все всё всех где да даже для до его ее её ей ему "
+    "если есть еще ещё же за и из или им их к как какая какие какой какую каким когда кто куда ли между меня мне "
+    "может мы на над надо нас не него нее ней нет ни них но о об он она они оно от перед по под после потом потому "
+    "почему при про с сам себя со так также такой там то того тоже только том ты у уже хотя чего чей чем через что "
+    "чтобы эта эти это этого этой этом этот я сколько каких котором который которая которые",
+}
+COMMON_WEIGHT: Final = 0.2
+"""What a common word of a query weighs beside any other."""
+
 # Scripts written without spaces (kana, ideographs, Thai, Lao, Khmer, Myanmar), and Hangul, whose endings join the word.
 _UNSPACED: Final = (
     "\u0e01-\u0e4e\u0e81-\u0ece\u1000-\u1049\u1780-\u17d3\u3005-\u3007\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3400-\u4dbf"
@@ -124,6 +167,7 @@ class QueryWord:
 
     exact: str
     stems: tuple[str, ...]
+    weight: float = 1.0
 
     @property
     def text(self) -> str:
@@ -212,7 +256,14 @@ def terms_of_query(text: str, language: str | None = None) -> Query:
     for word in words:
         stems = found.setdefault("e:" + _fold(word), {})
         stems.update(dict.fromkeys(f"s:{stem}" for _, stem in (_forms(word, each) for each in (*stemmers, None))))
-    return Query(tuple(QueryWord(exact, tuple(stems)) for exact, stems in found.items()), languages)
+    common = _common(languages[0])
+    return Query(
+        tuple(
+            QueryWord(exact, tuple(stems), COMMON_WEIGHT if exact.removeprefix("e:") in common else 1.0)
+            for exact, stems in found.items()
+        ),
+        languages,
+    )
 
 
 def find(text: str, query: Query) -> Iterator[Hit]:
@@ -497,6 +548,11 @@ def _query_languages(words: list[str], language: str | None) -> tuple[str, ...]:
         return ("russian", _FALLBACK)
     told = _detect(dict.fromkeys(words, 1), 1)
     return _LATIN if told is None else tuple(dict.fromkeys((told, _given(language) or _FALLBACK, _FALLBACK)))
+
+
+def _common(language: str) -> frozenset[str]:
+    words = f"{_TELLING.get(language, '')} {_COMMON[language]}".split()
+    return frozenset(map(_fold, words))
 
 
 def _given(language: str | None) -> str | None:

@@ -91,13 +91,14 @@ class OpenIndex:
         words: list[QueryWord] = []
         blocks: list[bytes] | None = None
         for word in query.words:
-            if any(part.counts[term] for part in self._parts for term in (word.exact, *word.stems)):
+            known = any(part.counts[term] for part in self._parts for term in (word.exact, *word.stems))
+            if known or len(word.text) < spelling.FEWEST_CHARS:
                 words.append(word)
                 continue
             if blocks is None:
                 blocks = await self._vocabulary()
             near = spelling.near(word.text, blocks)
-            words.append(replace(word, stems=(*word.stems, *(f"s:{other}" for other in near))) if near else word)
+            words.append(_meant(word, near) if near else word)
         return query if words == list(query.words) else replace(query, words=tuple(words))
 
     async def _vocabulary(self) -> list[bytes]:
@@ -194,6 +195,11 @@ async def open_index(tx: Transaction, acting: Acting, now_ms: int) -> OpenIndex 
             hash_ = sealed_index.bucket_hash(acting.keys, slot, row.generation, which)
             parts.append(_Part(row, which, Reader(segment, hash_)))
     return OpenIndex(tx, acting, parts, now_ms)
+
+
+def _meant(word: QueryWord, near: Sequence[str]) -> QueryWord:
+    stems = (*word.stems, *(f"s:{other}" for other in near))
+    return replace(word, stems=stems, weight=word.weight * spelling.GUESS_WEIGHT)
 
 
 def _check_tally(segments: Sequence[Segment], tally: tuple[int, int], now_ms: int) -> None:
