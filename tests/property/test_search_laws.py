@@ -136,7 +136,7 @@ def test_ranking_is_the_formula(pages: list[str], question: str, limit: int) -> 
                 holding = max(sum(form in other.frequencies for other in vectors) for form in forms)
                 if count:
                     idf = math.log(1 + (len(vectors) - holding + 0.5) / (holding + 0.5))
-                    score += weight * idf * count / (count + 0.9 * (1 - 0.4 + 0.4 * vector.length / mean))
+                    score += word.weight * weight * idf * count / (count + 0.9 * (1 - 0.4 + 0.4 * vector.length / mean))
         if score > 0:
             expected.append((score, head))
     assert len(result) == min(limit, len(expected))

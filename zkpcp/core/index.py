@@ -295,7 +295,8 @@ def decode_bucket(words: bytes, postings: bytes) -> Bucket:
 class Indexed:
     """A page as the index is to know it: its encoded term vector, its encoded head, and when it ends.
 
-    ``mark``: what the store counts for it (``core.stored.tally_mark``). ``asked``: its life lowers its score or relates it to other pages, so that ranking has to look into its head.
+    ``mark``: what the store counts for it (``core.stored.tally_mark``). ``asked``: its life lowers its score or relates
+    it to other pages, so that ranking has to look into its head.
     """
 
     terms: bytes

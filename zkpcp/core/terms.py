@@ -90,7 +90,7 @@ _COMMON: Final[Mapping[str, str]] = {
     "vor warum was wenn wer wieder wo wurden würde zum zur zwischen zwar",
     "spanish": "a al algo ante antes aunque cada cual cuales cuál cuáles cuánto cuántos cómo de desde dos e ella ellos "
     "entre era eran ese eso esa esto este estos esas ha han hasta hay le les lo me mi muy más ni no nos nosotros o "
-    "otra otro porque pues qué quien se sea ser si sin sobre sólo son su sus también te tiene todo tu un unos uno ya yo",
+    "otra otro porque pues qué quien se sea ser si sin sobre sólo son su sus también te tiene todo tu un unos uno ya",
     "french": "ai ainsi après aussi autre avait avant ce cela ces cet cette chez comme comment d dans de depuis donc "
     "du elles en entre eu fait il ils j je l la leur leurs lui l m me moi mon même n ni notre on par peut plus "
     "pourquoi quand quels quelles qui quoi s sa sans se ses si son sous tous tout très tu un vos votre y été être",
@@ -110,11 +110,14 @@ _COMMON: Final[Mapping[str, str]] = {
     "ett från för ha hade han hans har henne hennes hon honom hur här i icke in ingen innan inte ja jag kan kunde "
     "man mig min mitt mot mycket ni nu när någon något några och om oss på samma sedan sig sin sitt själv skulle så "
     "sådan till under upp ut utan vad var vara varför varit vart vem vi vid vilka vilken vilket vår än är åt över",
-    "russian": "а без более бы был была были было быть в вам вас вот все всё всех где да даже для до его ее её ей ему "
-    "если есть еще ещё же за и из или им их к как какая какие какой какую каким когда кто куда ли между меня мне "
-    "может мы на над надо нас не него нее ней нет ни них но о об он она они оно от перед по под после потом потому "
-    "почему при про с сам себя со так также такой там то того тоже только том ты у уже хотя чего чей чем через что "
-    "чтобы эта эти это этого этой этом этот я сколько каких котором который которая которые",
+    "russian": "а без более бы был была были было быть в вам вас вот все всё всех где да "  # noqa: RUF001 - Cyrillic
+    "даже для до его ее её ей ему если есть еще ещё же за и из или им их к "  # noqa: RUF001 - Cyrillic
+    "как какая какие какой какую каким когда кто куда ли между меня мне может "
+    "мы на над надо нас не него нее ней нет ни них но о об он она они оно от "  # noqa: RUF001 - Cyrillic
+    "перед по под после потом потому почему при про с сам себя со так также "  # noqa: RUF001 - Cyrillic
+    "такой там то того тоже только том ты у уже хотя чего чей чем через что "  # noqa: RUF001 - Cyrillic
+    "чтобы эта эти это этого этой этом этот я сколько каких котором который "
+    "которая которые",
 }
 COMMON_WEIGHT: Final = 0.2
 """What a common word of a query weighs beside any other."""
