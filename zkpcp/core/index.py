@@ -40,6 +40,7 @@ _ASKED: Final = 2
 _DYING: Final = 3
 _DROPPED: Final = 0x01
 _BREAK: Final = b"\n"
+_BYTE: Final = tuple(bytes((number,)) for number in range(256))
 _ENTRY: Final = struct.Struct(">QHII")
 _VERSION: Final = 1
 
@@ -183,7 +184,7 @@ class Entry:
     def within(self, first: int, beyond: int) -> list[bytes]:
         """The lines whose hashes lie from ``first`` to before ``beyond``."""
         low, high = bisect_left(self.hashes, first), bisect_left(self.hashes, beyond)
-        return self.lines[1:].split(_BREAK)[low:high] if low < high else []
+        return self.lines.split(_BREAK, high + 1)[low + 1 : high + 1] if low < high else []
 
     def encode(self) -> bytes:
         """Header, hashes, and each line behind a line break."""
@@ -417,7 +418,8 @@ class Writer:
 
     def _append(self, number: int, lines: list[bytes]) -> None:
         segment = self.segment
-        hashes = {text: self._hash(text) for text in {line[:-2] for line in lines}}
+        texts = {line[:-2] for line in lines}
+        hashes = dict(zip(texts, map(self._hash, texts), strict=True))
         hashed = sorted((hashes[line[:-2]], line) for line in lines)
         entry = Entry(
             segment.seq,
@@ -460,9 +462,15 @@ class Writer:
         bits = HASH_BITS - self.segment.level
         first = (place - (1 << self.segment.level)) << bits
         changes: dict[bytes, list[tuple[int, int]]] = {}
+        beyond = first + (1 << bits)
         for entry in self._since(since):
-            for line in entry.within(first, first + (1 << bits)):
-                changes.setdefault(line[:-1], []).append((entry.number, line[-1]))
+            number = entry.number
+            for line in entry.within(first, beyond):
+                key = line[:-1]
+                if key in changes:
+                    changes[key].append((number, line[-1]))
+                else:
+                    changes[key] = [(number, line[-1])]
         bucket.change(changes)
 
     def _since(self, since: int) -> Iterator[Entry]:
@@ -620,28 +628,31 @@ def _changed(data: bytes, changes: Iterable[tuple[int, int]]) -> bytes:
     A list is a run of blocks, one for each 256 page numbers that has any: number div 256, how many follow less 1,
     each number mod 256, each count. So one posting is found and changed without reading the others.
     """
+    byte = _BYTE
     for number, count in changes:
         high, low = number >> 8, number & 0xFF
         at, size = 0, len(data)
         while at < size and data[at] < high:
-            at += 2 + 2 * (data[at + 1] + 1)
+            at += 4 + 2 * data[at + 1]
         if at >= size or data[at] != high:
             if count != _DROPPED:
-                data = b"%b%c\x00%c%c%b" % (data[:at], high, low, count, data[at:])
+                data = b"".join((data[:at], byte[high], b"\x00", byte[low], byte[count], data[at:]))
             continue
         many = data[at + 1] + 1
         place = bisect_left(data, low, at + 2, at + 2 + many)
         there = place < at + 2 + many and data[place] == low
         if there and count != _DROPPED:
-            data = b"%b%c%b" % (data[: place + many], count, data[place + many + 1 :])
+            data = b"".join((data[: place + many], byte[count], data[place + many + 1 :]))
         elif there and many == 1:
             data = data[:at] + data[at + 4 :]
         elif there:
             rest = data[place + 1 : place + many], data[place + many + 1 :]
-            data = b"%b%c%b%b%b" % (data[: at + 1], many - 2, data[at + 2 : place], *rest)
+            data = b"".join((data[: at + 1], byte[many - 2], data[at + 2 : place], *rest))
         elif count != _DROPPED:
             rest = data[place : place + many], data[place + many :]
-            data = b"%b%c%b%c%b%c%b" % (data[: at + 1], many, data[at + 2 : place], low, rest[0], count, rest[1])
+            data = b"".join(
+                (data[: at + 1], byte[many], data[at + 2 : place], byte[low], rest[0], byte[count], rest[1])
+            )
     return data
 
 

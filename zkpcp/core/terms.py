@@ -148,6 +148,9 @@ EXACT_KIND: Final = _KINDS["e"]
 STEM_KIND: Final = _KINDS["s"]
 FIRST_COUNT_BYTE: Final = 0x20
 """A count of 0 in a line; the bytes before it are kinds."""
+_ENDS: Final[Mapping[int, tuple[bytes, ...]]] = {
+    kind: tuple(bytes((kind, FIRST_COUNT_BYTE + count)) for count in range(MAX_TF + 1)) for kind in _KIND_NAMES
+}
 _VERSION: Final = b"1 "
 _HEADER: Final = re.compile(rb"1 (0|[1-9][0-9]{0,17})")
 _CONTROL: Final = re.compile("[\x00-\x1f\ud800-\udfff]")
@@ -309,8 +312,7 @@ def encode(vector: TermVector) -> bytes:
     before those of every longer text that begins with it. A stem's line is left out where the word itself has the
     same count. Raises ValueError for a term that ``terms_of_page`` would not make.
     """
-    lines = [_line(term, count) for term, count in _stored(vector.frequencies)]
-    return b"\n".join([_VERSION + str(vector.length).encode(), *sorted(lines)])
+    return b"\n".join([_VERSION + str(vector.length).encode(), *sorted(_stored_lines(vector.frequencies))])
 
 
 def decode(blob: bytes | bytearray | memoryview) -> TermVector:
@@ -397,21 +399,18 @@ def _collect(blob: Blob, place: int, needle: _Needle, found: dict[str, int]) -> 
         found[needle.wanted[STEM_KIND]] = exact
 
 
-def _stored(frequencies: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+def _stored_lines(frequencies: Mapping[str, int]) -> Iterator[bytes]:
     """The lines to write: without the stems that ``lookup`` infers, with a zero for those it must not infer."""
     for term, count in frequencies.items():
-        if term.startswith("s:") and frequencies.get("e:" + term[2:]) == count:
+        kind, text = _split(term)
+        if kind == STEM_KIND and frequencies.get("e:" + text) == count:
             continue
-        yield term, count
-        if term.startswith("e:") and "s:" + term[2:] not in frequencies:
-            yield "s:" + term[2:], 0
-
-
-def _line(term: str, count: int) -> bytes:
-    kind, text = _split(term)
-    if not 0 <= count <= MAX_TF or not text or _CONTROL.search(text) is not None:
-        raise ValueError("a term must be text without control characters, and its count at most MAX_TF")
-    return b"%b%c%c" % (text.encode(), kind, count + FIRST_COUNT_BYTE)
+        if not text or not 0 <= count <= MAX_TF or _CONTROL.search(text) is not None:
+            raise ValueError("a term must be text without control characters, and its count at most MAX_TF")
+        data = text.encode()
+        yield data + _ENDS[kind][count]
+        if kind == EXACT_KIND and "s:" + text not in frequencies:
+            yield data + _ENDS[STEM_KIND][0]
 
 
 def _split(term: str) -> tuple[int, str]:

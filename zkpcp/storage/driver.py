@@ -42,6 +42,10 @@ class Driver(Protocol):
         """The number of rows changed."""
         ...
 
+    async def execute_many(self, statement: Statement, rows: Sequence[Sequence[Value]]) -> None:
+        """Run it once for each row of arguments, in one round trip."""
+        ...
+
 
 class Gate:
     """The state of one transaction that both engines ask before a statement."""

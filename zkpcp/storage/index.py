@@ -50,8 +50,8 @@ class SqlIndex:
 
     async def put(self, rows: Sequence[IndexPartRow]) -> None:
         """Insert or replace parts."""
-        for row in rows:
-            await self._driver.execute(_SQL["put"], row.context_id, row.slot, row.part, row.stamp, row.sealed)
+        values = [(row.context_id, row.slot, row.part, row.stamp, row.sealed) for row in rows]
+        await self._driver.execute_many(_SQL["put"], values)
 
     async def drop(self, context_id: str, slot: str, parts: Collection[str]) -> None:
         """Delete those of these parts that there are."""

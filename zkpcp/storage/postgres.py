@@ -76,6 +76,14 @@ class _PostgresDriver:
             raise _translated(error) from None
         return int(status.rpartition(" ")[2])
 
+    async def execute_many(self, statement: Statement, rows: Sequence[Sequence[Value]]) -> None:
+        self.gate.admit(statement)
+        try:
+            await self._connection.executemany(statement.postgres, rows)
+        except _FAILURES as error:
+            self.gate.failed = True
+            raise _translated(error) from None
+
 
 class PostgresStore:
     """The store in a PostgreSQL database. Made by ``open_postgres``."""

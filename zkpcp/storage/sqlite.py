@@ -106,6 +106,14 @@ class _SqliteDriver:
             raise _translated(error) from None
         return cursor.rowcount
 
+    async def execute_many(self, statement: Statement, rows: Sequence[Sequence[Value]]) -> None:
+        self.gate.admit(statement)
+        try:
+            await self._connection.executemany(statement.sqlite, [_bind(row) for row in rows])
+        except sqlite3.Error as error:
+            self.gate.failed = True
+            raise _translated(error) from None
+
 
 class SqliteStore:
     """The store in one SQLite file. Made by ``open_sqlite``."""
@@ -222,7 +230,7 @@ async def _roll_back(connection: aiosqlite.Connection) -> None:
         raise _translated(error) from None
 
 
-def _bind(arguments: tuple[Value, ...]) -> tuple[Value, ...]:
+def _bind(arguments: Sequence[Value]) -> tuple[Value, ...]:
     return tuple(json.dumps(value) if isinstance(value, list) else value for value in arguments)
 
 
