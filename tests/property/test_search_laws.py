@@ -171,14 +171,9 @@ def test_the_order_of_the_candidates_does_not_matter(pages: list[str], question:
 )
 def test_looking_at_likely_words_only_finds_what_looking_at_all_would(text: str, asked: str) -> None:
     query = terms.terms_of_query(asked)
-    by_term: dict[str, int] = {}
-    for number, word in enumerate(query.words):
-        for term in (word.exact, *word.stems):
-            by_term.setdefault(term, number)
-    stemmers = [terms._stemmer(name) for name in query.languages]
-    starts = frozenset(word.text[:2] for word in query.words)
+    finder = terms.Finder(query)
     places = [place for token in terms._TOKEN.finditer(text) for place in terms._pieces(token)]
-    every = [(start, end, terms._number_of(text[start:end], by_term, stemmers, starts)) for start, end in places]
+    every = [(start, end, finder._number_of(text[start:end])) for start, end in places]
 
     found = [(hit.start, hit.end, hit.word) for hit in terms.find(text, query)]
 

@@ -139,7 +139,7 @@ def test_values_that_hold_text_do_not_show_it() -> None:
         b"1 0\na\x01!\na\x01!",
         b"1 0\na\x01!\na\x02!",
         b"1 0\na\x01\x1f",
-        b"1 0\na\x06!",
+        b"1 0\na\x07!",
         b"1 0\n\xff\x01!",
         b"1 0\na\x01 ",
     ],

@@ -30,6 +30,7 @@ SUPERSEDED_FACTOR: Final = 0.5
 SNIPPET_CHARS: Final = 240
 _ELLIPSIS: Final = "…"
 _WHY_WORDS: Final = 6
+_SOUGHT_WORDS: Final = 3
 
 
 class Head(Protocol):
@@ -158,9 +159,28 @@ def snippet(body: str, hits: Sequence[terms.Hit], max_chars: int = SNIPPET_CHARS
     """The part of a body that holds most of the query's words, on one line; its start when it holds none."""
     if not hits:
         return _cut(body, 0, max_chars)
-    best = max(range(len(hits)), key=lambda first: (_different(hits, first, max_chars), -first))
+    best = _richest(hits, max_chars - max_chars // 6)
     # Some words before the first hit, so that it can be read.
     return _cut(body, max(0, hits[best].start - max_chars // 6), max_chars)
+
+
+def to_read(text: str, words: Iterable[str], room: int) -> list[tuple[int, int]]:
+    """Which parts of a text to look at, ``room`` characters at most: its start, and where these words may stand first.
+
+    Only the ``_SOUGHT_WORDS`` longest are sought, in two spellings: each character is passed a few times at most.
+    """
+    if len(text) <= room:
+        return [(0, len(text))]
+    starts = {0}
+    for word in sorted(words, key=len, reverse=True)[:_SOUGHT_WORDS]:
+        starts |= {max(0, at - SNIPPET_CHARS) for at in map(text.find, {word, word.capitalize()}) if at >= 0}
+    width = room // len(starts)
+    parts: list[tuple[int, int]] = []
+    for start in sorted(starts):
+        begin = max(start, parts[-1][1]) if parts else start
+        if begin < start + width:
+            parts.append((begin, min(start + width, len(text))))
+    return parts
 
 
 def why(query: Query, *, in_title: Iterable[terms.Hit], in_body: Iterable[terms.Hit]) -> str:
@@ -244,14 +264,20 @@ def _order(item: Scored[H]) -> tuple[float, int, str]:
     return -item.score, -item.head.updated_ms, item.head.id
 
 
-def _different(hits: Sequence[terms.Hit], first: int, max_chars: int) -> int:
-    end = hits[first].start + max_chars - max_chars // 6
-    seen: set[int] = set()
-    for number in range(first, len(hits)):
-        if hits[number].end > end:
-            break
-        seen.add(hits[number].word)
-    return len(seen)
+def _richest(hits: Sequence[terms.Hit], width: int) -> int:
+    """The first hit of the first stretch of this width that holds the most different words."""
+    best = most = beyond = 0
+    inside: Counter[int] = Counter()
+    for first, hit in enumerate(hits):
+        while beyond < len(hits) and (beyond <= first or hits[beyond].end <= hit.start + width):
+            inside[hits[beyond].word] += 1
+            beyond += 1
+        if len(inside) > most:
+            best, most = first, len(inside)
+        inside[hit.word] -= 1
+        if not inside[hit.word]:
+            del inside[hit.word]
+    return best
 
 
 def _cut(body: str, start: int, max_chars: int) -> str:

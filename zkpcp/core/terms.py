@@ -6,7 +6,7 @@ stem; pairs of characters where a script writes no spaces; joined identifiers as
 is kept between calls.
 
 Kinds of terms: ``e:`` exact word, ``s:`` stem, ``tag:``, ``type:`` and ``path:`` (a segment) for what a page is filed
-under.
+under, and ``cut:`` for a page of which not every word is indexed.
 """
 
 from __future__ import annotations
@@ -133,6 +133,7 @@ _WORD: Final = rf"[\w{_MARKS}{_UNSPACED}]+"
 _TOKEN: Final = re.compile(rf"{_WORD}(?:[-.@+]{_WORD})*")
 # A character of a word that is no joiner, in a spaced script.
 _LETTER: Final = rf"(?:[^\W_]|[{_MARKS}])"
+_LETTERS: Final = re.compile(f"{_LETTER}+")
 _NOTHING: Final = r"(?!)"
 _JOINERS: Final = re.compile(r"[-._@+]+")
 _RUN: Final = re.compile(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")
@@ -142,8 +143,10 @@ _CYRILLIC: Final = re.compile("[\u0400-\u04ff]")
 # Characters that are not seen: soft hyphen, zero-width space, joiners, word joiner, byte order mark.
 _UNSEEN: Final = dict.fromkeys((0xAD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF))
 
-_KINDS: Final[Mapping[str, int]] = {"e": 1, "s": 2, "tag": 3, "type": 4, "path": 5}
+_KINDS: Final[Mapping[str, int]] = {"e": 1, "s": 2, "tag": 3, "type": 4, "path": 5, "cut": 6}
 _KIND_NAMES: Final[Mapping[int, str]] = {number: name for name, number in _KINDS.items()}
+CUT_TERM: Final = "cut:words"
+"""The term of a page that has more distinct words than are indexed."""
 EXACT_KIND: Final = _KINDS["e"]
 STEM_KIND: Final = _KINDS["s"]
 FIRST_COUNT_BYTE: Final = 0x20
@@ -246,6 +249,8 @@ def terms_of_page(
         frequencies["s:" + stemmed] += count
     for term in _labels(tags, type, path):
         frequencies[term] = 1
+    if len(counts) > len(kept):
+        frequencies[CUT_TERM] = 1
     return TermVector(sum(kept.values()), {term: min(count, MAX_TF) for term, count in frequencies.items()})
 
 
@@ -272,22 +277,98 @@ def terms_of_query(text: str, language: str | None = None) -> Query:
     )
 
 
+class Finder:
+    """Finds the words of one query in texts. ``looked`` counts the characters it has looked at, for a bound on them."""
+
+    __slots__ = ("_by_term", "_known", "_likely", "_starts", "_stemmers", "looked")
+
+    def __init__(self, query: Query) -> None:
+        self.looked = 0
+        self._by_term: dict[str, int] = {}
+        for number, word in enumerate(query.words):
+            for term in (word.exact, *word.stems):
+                self._by_term.setdefault(term, number)
+        self._stemmers = [_stemmer(name) for name in query.languages]
+        # A stemmer changes the last letters of a word at most.
+        forms = {term.partition(":")[2] for term in self._by_term}
+        self._starts = tuple({form[: max(2, len(form) - 2)] for form in forms})
+        first = "|".join(re.escape(start) for start in sorted(self._starts) if _LETTERS.fullmatch(start)) or _NOTHING
+        # A letter beyond ASCII may be another one once it is normalized, so such a word is always looked at.
+        self._likely = re.compile(rf"(?<!{_LETTER})(?:(?i:{first})|{_LETTER}?(?![\x00-\x7f]){_LETTER}){_LETTER}*")
+        self._known: dict[str, int | None] = {}
+
+    def find(self, text: str, start: int = 0, end: int | None = None) -> Iterator[Hit]:
+        """Where the words stand in a text as it was written, from ``start`` to ``end``, in order."""
+        part = text if start == 0 and end is None else text[start:end]
+        self.looked += len(part)
+        known = self._known
+        for first, last in self._pieces(part):
+            piece = part[first:last]
+            if piece not in known:
+                known[piece] = self._number_of(piece)
+            number = known[piece]
+            if number is not None:
+                yield Hit(start + first, start + last, number)
+
+    def _pieces(self, text: str) -> Iterator[tuple[int, int]]:
+        """The places of words that may be meant; of all words in an unspaced script."""
+        if _IS_UNSPACED.search(text) is not None:
+            return (place for token in _TOKEN.finditer(text) for place in _pieces(token))
+        return (match.span() for match in self._likely.finditer(text))
+
+    def _number_of(self, piece: str) -> int | None:
+        word = _normalize(piece)[:MAX_WORD_CHARS]
+        exact = _fold(word)
+        if not exact.startswith(self._starts):
+            return None
+        by_term = self._by_term
+        if "e:" + exact in by_term:
+            return by_term["e:" + exact]
+        stems = ("s:" + _forms(word, stem)[1] for stem in (*self._stemmers, None))
+        return next((by_term[stem] for stem in stems if stem in by_term), None)
+
+
 def find(text: str, query: Query) -> Iterator[Hit]:
     """Where the words of a query stand in a text as it was written, in order."""
-    by_term: dict[str, int] = {}
-    for number, word in enumerate(query.words):
-        for term in (word.exact, *word.stems):
-            by_term.setdefault(term, number)
-    stemmers = [_stemmer(name) for name in query.languages]
-    starts = frozenset(word.text[:2] for word in query.words)
-    known: dict[str, int | None] = {}
-    for start, end in _likely_pieces(text, starts):
-        piece = text[start:end]
-        if piece not in known:
-            known[piece] = _number_of(piece, by_term, stemmers, starts)
-        word_number = known[piece]
-        if word_number is not None:
-            yield Hit(start, end, word_number)
+    return Finder(query).find(text)
+
+
+def plain(text: str) -> str:
+    """A text for ``side_by_side``: normalized, case and accents away."""
+    return _fold(_normalize(text))
+
+
+def side_by_side(phrase: str) -> re.Pattern[str] | None:
+    """What finds the words of a phrase one after another in a ``plain`` text; None when it has no words."""
+    words = re.findall(_WORD, plain(phrase))
+    if not words:
+        return None
+    before = "" if _IS_UNSPACED.match(words[0]) else rf"(?<![\w{_MARKS}])"
+    after = "" if _IS_UNSPACED.match(words[-1][-1]) else rf"(?![\w{_MARKS}])"
+    between = rf"[^\w{_MARKS}{_UNSPACED}\x00]+"
+    return re.compile(f"{before}{between.join(map(re.escape, words))}{after}")
+
+
+def certain_terms(phrase: str) -> list[str]:
+    """Exact terms of every page that has this phrase; fewer than its words where a script writes no spaces."""
+    words = [_fold(word) for word in islice(_words(phrase), MAX_QUERY_WORDS) if _JOINERS.search(word) is None]
+    return [f"e:{word}" for word in words if len(word) > 1 or _IS_UNSPACED.match(word) is None]
+
+
+def lone_term(text: str) -> str | None:
+    """The exact term of a text that is one word; None when it is more or none."""
+    words = list(islice(_words(text), 2))
+    return f"e:{_fold(words[0])}" if len(words) == 1 and len(words[0]) < MAX_WORD_CHARS else None
+
+
+def has_words(text: str) -> bool:
+    """Whether there is anything to look for in a text."""
+    return next(_words(text), None) is not None
+
+
+def is_long_query(text: str) -> bool:
+    """Whether a query has more words than are looked up."""
+    return next(islice(_words(text), MAX_QUERY_WORDS, None), None) is not None
 
 
 def tag_term(tag: str) -> str:
@@ -465,17 +546,6 @@ def _runs(part: str) -> Iterator[str]:
             yield from (run[at : at + 2] for at in range(len(run) - 1))
 
 
-def _likely_pieces(text: str, starts: frozenset[str]) -> Iterator[tuple[int, int]]:
-    """The places of words that may begin with one of these, two letters each; of all words in an unspaced script."""
-    if _IS_UNSPACED.search(text) is not None:
-        yield from (place for token in _TOKEN.finditer(text) for place in _pieces(token))
-        return
-    first = "|".join(start for start in sorted(starts) if re.fullmatch(f"{_LETTER}+", start)) or _NOTHING
-    # A letter beyond ASCII may be another one once it is normalized, so such a word is always looked at.
-    likely = re.compile(rf"(?<!{_LETTER})(?:(?i:{first})|{_LETTER}?(?![\x00-\x7f]){_LETTER}){_LETTER}*")
-    yield from (match.span() for match in likely.finditer(text))
-
-
 def _pieces(token: re.Match[str]) -> Iterator[tuple[int, int]]:
     """The places of a token's words in the text as it was written: its parts, or pairs of characters."""
     for run in _RUN.finditer(token[0]):
@@ -490,17 +560,6 @@ def _pieces(token: re.Match[str]) -> Iterator[tuple[int, int]]:
             if end > begin:
                 yield start + begin, start + end
             begin = end if joiner is None else joiner.end()
-
-
-def _number_of(piece: str, by_term: Mapping[str, int], stemmers: list[_Stem], starts: frozenset[str]) -> int | None:
-    word = _normalize(piece)[:MAX_WORD_CHARS]
-    exact = _fold(word)
-    if exact[:2] not in starts:
-        return None
-    if "e:" + exact in by_term:
-        return by_term["e:" + exact]
-    stems = (_forms(word, stem)[1] for stem in (*stemmers, None))
-    return next((by_term["s:" + stem] for stem in stems if "s:" + stem in by_term), None)
 
 
 def _normalize(text: str) -> str:

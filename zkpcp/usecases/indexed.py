@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 
 from zkpcp.core import index, ranking, spelling
 from zkpcp.core import pages as page_format
+from zkpcp.core.asking import Asked
 from zkpcp.core.index import Counts, Reader, Segment
 from zkpcp.core.pages import Head
 from zkpcp.core.ranking import Corpus, Scored
 from zkpcp.core.stored import IndexSlotRow
-from zkpcp.core.terms import Query, QueryWord
+from zkpcp.core.terms import CUT_TERM, Query, QueryWord
 from zkpcp.errors import TamperedError
 from zkpcp.ports import Transaction
 from zkpcp.usecases.access import Acting
@@ -55,15 +56,21 @@ class OpenIndex:
         """How many pages it holds."""
         return sum(part.reader.segment.size(self._now_ms)[0] for part in self._parts)
 
-    async def search(self, query: Query, filters: Filters, wanted: int) -> tuple[Query, list[Scored[Head]]]:
-        """The query as it was understood, and at least ``wanted`` pages of its ranking, if there are so many."""
-        labels = filters.terms()
-        await self._count([*query.terms, *labels])
+    async def search(self, asked: Asked, filters: Filters, wanted: int) -> tuple[Query, list[Scored[Head]], bool]:
+        """The query as it was understood, at least ``wanted`` pages of its ranking, and whether every word is indexed.
+
+        The ranking is shorter when there are not so many; phrases are not looked at.
+        """
+        query = asked.query
+        required = [*filters.terms(), *asked.required]
+        others = [*required, *asked.barred, CUT_TERM]
+        await self._count([*query.terms, *others])
         understood = await self._spelled(query)
         if understood is not query:
-            await self._count([*understood.terms, *labels])
-        scores = self._scores(understood, labels)
-        return understood, await self._best(scores, filters, wanted)
+            await self._count([*understood.terms, *others])
+        scores = self._scores(understood, required, asked.barred)
+        complete = not any(part.counts[CUT_TERM] for part in self._parts)
+        return understood, await self._best(scores, filters, wanted), complete
 
     async def directory(self, prefix: str) -> list[Head]:
         """The heads of all pages whose path begins with ``prefix``."""
@@ -108,7 +115,7 @@ class OpenIndex:
             blocks += part.reader.vocabulary(part.opened)
         return blocks
 
-    def _scores(self, query: Query, labels: Sequence[str]) -> dict[_Place, float]:
+    def _scores(self, query: Query, required: Sequence[str], barred: Sequence[str]) -> dict[_Place, float]:
         sizes = [part.reader.segment.size(self._now_ms) for part in self._parts]
         pages, length = sum(size[0] for size in sizes), sum(size[1] for size in sizes)
         frequencies = {term: sum(len(part.counts[term]) for part in self._parts) for term in query.terms}
@@ -116,11 +123,12 @@ class OpenIndex:
         scores: dict[_Place, float] = {}
         for place, part in enumerate(self._parts):
             found = ranking.scores(query, corpus, part.reader.segment.lengths, part.counts)
-            admitted = [part.counts[label] for label in labels]
+            needed = [part.counts[term] for term in required]
+            unwanted = set().union(*(part.counts[term] for term in barred))
             scores.update(
                 ((place, number), score)
                 for number, score in found.items()
-                if all(number in counts for counts in admitted)
+                if number not in unwanted and all(number in counts for counts in needed)
             )
         return scores
 

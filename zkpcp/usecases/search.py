@@ -7,19 +7,22 @@ count exactly the same. Versions are not kept yet, so ``as_of`` says honestly wh
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
-from zkpcp.core import ranking
+from zkpcp.core import asking, ranking
 from zkpcp.core import terms as term_format
+from zkpcp.core.asking import Asked
 from zkpcp.core.instants import parse_date_or_instant, read_field, to_rfc3339
 from zkpcp.core.pages import Head, Page, head_of
 from zkpcp.core.paths import PagePath
-from zkpcp.core.ranking import Candidate, Scored
+from zkpcp.core.ranking import SNIPPET_CHARS, Candidate, Scored
 from zkpcp.core.schemas import JsonValue
 from zkpcp.core.slots import MAIN_PARTITION, category_of
 from zkpcp.core.stored import HeadRow, TermsRow
-from zkpcp.core.terms import Query
+from zkpcp.core.terms import Finder, Hit, Query
 from zkpcp.errors import ForbiddenError, InvalidInputError, TamperedError, Violation
 from zkpcp.ports import Transaction
 from zkpcp.usecases.access import Acting
@@ -31,9 +34,17 @@ from zkpcp.usecases.services import Services
 from zkpcp.vault import records
 from zkpcp.vault.cursors import open_cursor, seal_cursor
 
-ACTION = "memory_search"
-MAX_RESULTS = 500
+ACTION: Final = "memory_search"
+MAX_RESULTS: Final = 500
 """How deep cursors reach into one ranking."""
+MOST_CHECKED: Final = 200
+"""How many pages of a ranking are opened to see whether they hold a phrase."""
+MOST_CHECKED_CHARS: Final = 4 << 20
+READ_PER_PAGE: Final = 1 << 15
+"""How much of a page, in characters, is looked through for the words to show; of the rest the index tells the words."""
+READ_PER_CALL: Final = 1 << 18
+_READ_AT_A_TIME: Final = 1 << 14
+"""How much is read before other requests get their turn."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -75,12 +86,22 @@ _WITHOUT_HIT = Head(
 """Stands for every page without a hit: it counts in the statistics, and its own head stays sealed."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(slots=True, repr=False)
 class _Hits:
     query: Query
     scored: list[Scored[Head]]
     exact: bool
+    complete: bool
     indexed: bool
+    pages: dict[str, _Opened] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Opened:
+    """A page with those of a query's terms that it is filed under."""
+
+    page: Page
+    terms: frozenset[str]
 
 
 async def search_pages(
@@ -98,7 +119,7 @@ async def search_pages(
         if "memory:read" not in acting.scopes:
             raise ForbiddenError("searching pages needs another scope", ("memory:read",))
         filters.check()
-        words = _words(query)
+        asked = _asked(query)
         moment = read_field("as_of", as_of, parse_date_or_instant, "a date or instant")
         as_of_ms = None if moment is None else moment.last_ms
         bound = filters.as_json() | {"query": query, "as_of": as_of}
@@ -106,15 +127,19 @@ async def search_pages(
         more_waiting = await admit_waiting(call)
         wanted = min(start + limit + 1, MAX_RESULTS)
         async with services.store.read() as tx:
-            hits = await _hits(tx, call, words, filters, as_of_ms, wanted)
-            found = await _found(tx, call, hits, hits.scored[start : start + limit])
+            hits = await _hits(tx, call, asked, filters, as_of_ms, wanted)
+            if asked.has_phrases:
+                await _keep_phrases(tx, call, hits, asked, wanted)
+            part = hits.scored[start : start + limit]
+            await _open(tx, call, hits, part)
+        found = await _found(call, hits, part)
         end = start + limit
         next_cursor = seal_cursor(acting.keys, ACTION, bound, end, services.entropy) if end < len(hits.scored) else None
         async with services.store.write() as tx:
             await call.record(tx)
         return Results(
             found=tuple(found),
-            searched_all=not more_waiting,
+            searched_all=hits.complete and not more_waiting and not asked.cut,
             as_of=None if as_of_ms is None else to_rfc3339(as_of_ms),
             as_of_exact=hits.exact,
             next_cursor=next_cursor,
@@ -122,18 +147,18 @@ async def search_pages(
 
 
 async def _hits(
-    tx: Transaction, call: Call, query: Query, filters: Filters, as_of_ms: int | None, wanted: int
+    tx: Transaction, call: Call, asked: Asked, filters: Filters, as_of_ms: int | None, wanted: int
 ) -> _Hits:
     """The ranking, as far as ``wanted``. The index knows what is there now; an earlier time takes a scan."""
     opened = await open_index(tx, call.acting, call.services.clock.now_ms()) if as_of_ms is None else None
     if opened is None:
-        return await _scanned(tx, call, query, filters, as_of_ms)
+        return await _scanned(tx, call, asked, filters, as_of_ms)
     call.decrypted = call.decrypted or opened.pages > 0
-    understood, scored = await opened.search(query, filters, wanted)
-    return _Hits(understood, scored[:MAX_RESULTS], exact=True, indexed=True)
+    understood, scored, complete = await opened.search(asked, filters, MAX_RESULTS if asked.has_phrases else wanted)
+    return _Hits(understood, scored[:MAX_RESULTS], exact=True, complete=complete, indexed=True)
 
 
-async def _scanned(tx: Transaction, call: Call, query: Query, filters: Filters, as_of_ms: int | None) -> _Hits:
+async def _scanned(tx: Transaction, call: Call, asked: Asked, filters: Filters, as_of_ms: int | None) -> _Hits:
     acting, services = call.acting, call.services
     now_ms = services.clock.now_ms()
     slots = acting.readable_slots()
@@ -149,61 +174,130 @@ async def _scanned(tx: Transaction, call: Call, query: Query, filters: Filters, 
         known = as_of_ms >= kept_since_ms or as_of_ms < acting.context.created_ms
         exact = known and not gone and all(row.updated_ms <= as_of_ms or row.version == 1 for row in vectors)
         vectors = [row for row in vectors if row.updated_ms <= as_of_ms]
-    ranked = ranking.rank(
-        query,
-        _candidates(acting, query, vectors, heads),
-        now_ms=now_ms if as_of_ms is None else as_of_ms,
-        limit=len(vectors),
+    candidates, admitted, complete = _candidates(acting, asked, filters, vectors, heads)
+    at_ms = now_ms if as_of_ms is None else as_of_ms
+    score = ranking.scorer(asked.query, ranking.corpus_of(candidates))
+    ranked = ranking.in_order(
+        Scored(each.head, score(each) * ranking.standing(each.head, at_ms))
+        for each in candidates
+        if each.head.id in admitted
     )
-    return _Hits(query, [item for item in ranked if filters.admit(item.head)][:MAX_RESULTS], exact, indexed=False)
+    scored = [item for item in ranked if filters.admit(item.head)][:MAX_RESULTS]
+    return _Hits(asked.query, scored, exact, complete, indexed=False)
 
 
 def _candidates(
-    acting: Acting, query: Query, vectors: Sequence[TermsRow], heads: dict[str, HeadRow]
-) -> list[Candidate[Head]]:
-    """Every page with its counts of the query's terms; what filters leave out later still counts in the statistics."""
-    probe = term_format.probe(query.terms)
+    acting: Acting, asked: Asked, filters: Filters, vectors: Sequence[TermsRow], heads: dict[str, HeadRow]
+) -> tuple[list[Candidate[Head]], set[str], bool]:
+    """Every page with its counts of the query's terms, the ids of those that may be shown, and whether all is indexed.
+
+    What filters leave out counts in the statistics all the same.
+    """
+    words, required = set(asked.query.terms), {*filters.terms(), *asked.required}
+    probe = term_format.probe({*words, *required, *asked.barred, term_format.CUT_TERM})
     candidates = []
+    admitted: set[str] = set()
+    complete = True
     for row in vectors:
         with records.open_terms(acting.keys, row) as blob:
-            length, counts = term_format.length_of(blob), term_format.lookup(blob, probe)
-        hit = bool(counts) and row.page_id in heads
-        head = records.open_head(acting.keys, heads[row.page_id]) if hit else _WITHOUT_HIT
-        candidates.append(Candidate(head, length, counts if hit else {}))
-    return candidates
+            length, found = term_format.length_of(blob), term_format.lookup(blob, probe)
+        complete = complete and term_format.CUT_TERM not in found
+        counts = {term: count for term, count in found.items() if term in words}
+        shown = (
+            bool(counts) and row.page_id in heads and required <= found.keys() and found.keys().isdisjoint(asked.barred)
+        )
+        head = records.open_head(acting.keys, heads[row.page_id]) if shown else _WITHOUT_HIT
+        if shown:
+            admitted.add(head.id)
+        candidates.append(Candidate(head, length, counts))
+    return candidates, admitted, complete
 
 
-async def _found(tx: Transaction, call: Call, hits: _Hits, part: Sequence[Scored[Head]]) -> list[Found]:
+async def _keep_phrases(tx: Transaction, call: Call, hits: _Hits, asked: Asked, wanted: int) -> None:
+    """Leave the pages that hold the phrases asked for, as far as ``wanted``; within bounds, and it says so."""
+    kept: list[Scored[Head]] = []
+    room = MOST_CHECKED_CHARS
+    for number, item in enumerate(hits.scored):
+        if len(kept) >= wanted:
+            break
+        if number == MOST_CHECKED or room <= 0:
+            hits.complete = False
+            break
+        await _open(tx, call, hits, [item])
+        opened = hits.pages.get(item.head.id)
+        if opened is None:
+            continue
+        page = opened.page
+        room -= len(page.body)
+        if asked.admits(map(term_format.plain, (page.title, page.body, " ".join(page.tags)))):
+            kept.append(item)
+        else:
+            del hits.pages[item.head.id]
+        await asyncio.sleep(0)
+    hits.scored = kept
+
+
+async def _open(tx: Transaction, call: Call, hits: _Hits, part: Sequence[Scored[Head]]) -> None:
+    """Open these pages, unless they are open. Raises TamperedError where index and pages do not agree."""
     acting = call.acting
-    ids = [item.head.id for item in part]
-    rows = await tx.pages.pages(acting.context_id, ids, acting.readable_slots(), call.services.clock.now_ms())
-    pages: dict[str, Page] = {}
+    heads = {item.head.id: item.head for item in part if item.head.id not in hits.pages}
+    if not heads:
+        return
+    rows = await tx.pages.pages(acting.context_id, [*heads], acting.readable_slots(), call.services.clock.now_ms())
+    probe = term_format.probe(hits.query.terms)
     for row in rows:
-        pages[row.page_id] = records.open_page(acting.keys, row)
-        call.categories.add(category_of(row.slot))
-    # Index and pages change together: one that is away or older in the same snapshot was taken or put back.
-    if hits.indexed and any(item.head.id not in pages or head_of(pages[item.head.id]) != item.head for item in part):
+        page = records.open_page(acting.keys, row)
+        # Opened to find out whether they are what was sealed there: a search must notice what a host did to a result.
+        head = records.open_head(acting.keys, row)
+        with records.open_terms(acting.keys, row) as blob:
+            terms = frozenset(term_format.lookup(blob, probe))
+        # Index and pages change together: one that is away or older in the same snapshot was taken or put back.
+        if head != head_of(page) or (hits.indexed and heads.get(row.page_id) != head):
+            raise TamperedError("the search index and the pages do not agree")
+        hits.pages[row.page_id] = _Opened(page, terms)
+    if hits.indexed and not heads.keys() <= hits.pages.keys():
         raise TamperedError("the search index and the pages do not agree")
-    call.object_ids.update(pages)
-    call.counts["results"] = len(pages)
-    return [_result(hits.query, item, pages[item.head.id]) for item in part if item.head.id in pages]
 
 
-def _result(query: Query, item: Scored[Head], page: Page) -> Found:
-    in_body = list(term_format.find(page.body, query))
-    return Found(
-        head=head_of(page),
-        score=round(item.score, 4),
-        snippet=ranking.snippet(page.body, in_body),
-        why=ranking.why(query, in_title=term_format.find(page.title, query), in_body=in_body),
-    )
+async def _found(call: Call, hits: _Hits, part: Sequence[Scored[Head]]) -> list[Found]:
+    finder = Finder(hits.query)
+    found: list[Found] = []
+    read = 0
+    for item in part:
+        opened = hits.pages.get(item.head.id)
+        if opened is None:
+            continue
+        found.append(_result(finder, hits.query, item, opened))
+        call.object_ids.add(item.head.id)
+        call.categories.add(category_of(records.slot_of(opened.page)))
+        if finder.looked - read > _READ_AT_A_TIME:
+            read = finder.looked
+            await asyncio.sleep(0)
+    call.counts["results"] = len(found)
+    return found
 
 
-def _words(text: str) -> Query:
-    query = term_format.terms_of_query(text)
-    if not query.words:
+def _result(finder: Finder, query: Query, item: Scored[Head], opened: _Opened) -> Found:
+    page = opened.page
+    held = [number for number, word in enumerate(query.words) if not opened.terms.isdisjoint((word.exact, *word.stems))]
+    room = min(READ_PER_PAGE, max(SNIPPET_CHARS, READ_PER_CALL - finder.looked))
+    parts = ranking.to_read(page.body, [query.words[number].text for number in held], room)
+    in_title = list(finder.find(page.title[:room]))
+    in_body = [hit for start, end in parts for hit in finder.find(page.body, start, end)]
+    snippet = ranking.snippet(page.body, in_body)
+    if sum(end - start for start, end in parts) < len(page.body):
+        # Of what was not read, the page's own terms tell which words are there.
+        named = {hit.word for hit in (*in_title, *in_body)}
+        in_body += [Hit(0, 0, number) for number in held if number not in named]
+    why = ranking.why(query, in_title=in_title, in_body=in_body)
+    return Found(head=head_of(page), score=round(item.score, 4), snippet=snippet, why=why)
+
+
+def _asked(text: str) -> Asked:
+    asked = asking.parse(text)
+    if not asked.query.words:
         raise InvalidInputError("the query has no words", [Violation("/query", "must hold at least one word")])
-    return query
+    return asked
 
 
 def _start(place: JsonValue) -> int:

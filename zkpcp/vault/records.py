@@ -123,7 +123,7 @@ def check_path(page: Page, path: PagePath) -> None:
         raise TamperedError("a path tag leads to another page")
 
 
-def open_head(keys: OpenKeyring, row: HeadRow) -> Head:
+def open_head(keys: OpenKeyring, row: HeadRow | PageRow) -> Head:
     """Open a page's head. Raises TamperedError."""
     with _opened(keys, row, "head", row.head) as plain:
         head = page_format.decode_head(plain)
