@@ -96,14 +96,23 @@ async def test_a_page_moved_to_another_slot_or_state_does_not_open(
 
     async with world.owner() as owner:
         await found_out(world, owner.read("notes/boat"))
+        await found_out(world, owner.list())
+        await found_out(world, owner.search("boat"))
 
 
 @pytest.mark.parametrize(
     ("part", "looks"),
     [
         ("sealed", [lambda hand: hand.read("notes/boat"), lambda hand: hand.search("boat"), lambda hand: hand.brief()]),
-        ("head", [lambda hand: hand.search("boat", as_of=LATER)]),
-        ("terms", [lambda hand: hand.search("boat", as_of=LATER), lambda hand: hand.write("notes/boat", "new")]),
+        ("head", [lambda hand: hand.search("boat"), lambda hand: hand.search("boat", as_of=LATER)]),
+        (
+            "terms",
+            [
+                lambda hand: hand.search("boat"),
+                lambda hand: hand.search("nothing", as_of=LATER),
+                lambda hand: hand.write("notes/boat", "new"),
+            ],
+        ),
     ],
 )
 @pytest.mark.parametrize("at", [0, 1, 25, 57, -1])
@@ -140,7 +149,7 @@ async def test_one_part_of_a_page_does_not_pass_for_another(world: World, part: 
     world.tamper(page_change(world, page_id, change))
 
     async with world.owner() as owner:
-        await found_out(world, owner.read("notes/boat") if part == "sealed" else owner.search("boat", as_of=LATER))
+        await found_out(world, owner.read("notes/boat") if part == "sealed" else owner.search("boat"))
 
 
 @pytest.mark.parametrize("whole_row", [True, False])

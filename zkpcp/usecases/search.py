@@ -203,9 +203,8 @@ def _candidates(
             length, found = term_format.length_of(blob), term_format.lookup(blob, probe)
         complete = complete and term_format.CUT_TERM not in found
         counts = {term: count for term, count in found.items() if term in words}
-        shown = (
-            bool(counts) and row.page_id in heads and required <= found.keys() and found.keys().isdisjoint(asked.barred)
-        )
+        fits = required <= found.keys() and found.keys().isdisjoint(asked.barred)
+        shown = bool(counts) and fits and row.page_id in heads
         head = records.open_head(acting.keys, heads[row.page_id]) if shown else _WITHOUT_HIT
         if shown:
             admitted.add(head.id)
