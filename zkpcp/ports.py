@@ -30,8 +30,11 @@ from zkpcp.core.stored import (
     IndexPartRow,
     IndexPlace,
     IndexSlotRow,
+    InviteRow,
+    JoinedKeys,
     KeyringRow,
     PageRow,
+    PartitionRow,
     ProfileChangeRow,
     ProfileRow,
     RosterRow,
@@ -115,8 +118,38 @@ class Credentials(Protocol):
 
     async def end_session(self, context_id: str, lookup_id: bytes) -> None: ...
 
+    async def end_sessions_of(self, context_id: str, principal: str) -> None:
+        """Delete every session of a principal."""
+        ...
+
+    async def delete_wraps(self, context_id: str, principal: str) -> None:
+        """Delete every wrap of a principal's seed (KEY-08)."""
+        ...
+
     async def end_sessions_before(self, context_id: str, now_ms: int, idle_ms: int) -> None:
         """Delete sessions past their absolute or idle end."""
+        ...
+
+
+class Invites(Protocol):
+    """Invites that are under way."""
+
+    async def add(self, row: InviteRow) -> None: ...
+
+    async def invite(self, context_id: str, lookup_id: bytes) -> InviteRow | None: ...
+
+    async def invites(self, context_id: str) -> Sequence[InviteRow]:
+        """All, by principal."""
+        ...
+
+    async def join(self, context_id: str, lookup_id: bytes, keys: JoinedKeys) -> bool:
+        """Keep the newcomer's keys, delete the offer; False when it was used before: exactly one caller gets True."""
+        ...
+
+    async def delete(self, context_id: str, lookup_id: bytes) -> None: ...
+
+    async def sweep(self, context_id: str, now_ms: int) -> None:
+        """Delete those that expired before anybody joined by them."""
         ...
 
 
@@ -174,6 +207,10 @@ class Grants(Protocol):
 
     async def principal_keyring(self, context_id: str, principal: str) -> KeyringRow | None:
         """The principal's keyring of the newest epoch."""
+        ...
+
+    async def delete_keyrings(self, context_id: str, holder_kind: HolderKind, holder: str) -> None:
+        """Delete a holder's keyrings of every epoch (KEY-08)."""
         ...
 
     async def put_keyring(self, row: KeyringRow) -> None: ...
@@ -378,6 +415,18 @@ class Handoffs(Protocol):
         ...
 
 
+class Partitions(Protocol):
+    """Sealed names and descriptions of partitions. Which there are, and who may do what, stands in the roster."""
+
+    async def put(self, row: PartitionRow) -> None:
+        """Insert version 1, or replace version n by n + 1. Raises ConflictError when another writer was first."""
+        ...
+
+    async def partitions(self, context_id: str, partition_ids: Collection[str]) -> Sequence[PartitionRow]:
+        """Those of these partitions that have a name, by id."""
+        ...
+
+
 class Audit(Protocol):
     """The access log, append-only and hash-chained."""
 
@@ -397,8 +446,12 @@ class Audit(Protocol):
         action: str | None = None,
         category: str | None = None,
         outcome: str | None = None,
+        partitions: Collection[str] | None = None,
     ) -> Sequence[AuditRow]:
-        """Newest first, strictly below ``before_seq``."""
+        """Newest first, strictly below ``before_seq``.
+
+        With ``partitions`` only entries that touched none at all, or one of these (MEM-13).
+        """
         ...
 
 
@@ -428,6 +481,8 @@ class Transaction(Protocol):
     @property
     def credentials(self) -> Credentials: ...
     @property
+    def invites(self) -> Invites: ...
+    @property
     def grants(self) -> Grants: ...
     @property
     def pages(self) -> Pages: ...
@@ -437,6 +492,8 @@ class Transaction(Protocol):
     def handoffs(self) -> Handoffs: ...
     @property
     def index(self) -> Index: ...
+    @property
+    def partitions(self) -> Partitions: ...
     @property
     def audit(self) -> Audit: ...
     @property

@@ -33,8 +33,11 @@ from zkpcp.core.stored import (
     IndexPartRow,
     IndexPlace,
     IndexSlotRow,
+    InviteRow,
+    JoinedKeys,
     KeyringRow,
     PageRow,
+    PartitionRow,
     ProfileChangeRow,
     ProfileRow,
     RosterRow,
@@ -95,6 +98,7 @@ class _Tables:
     rosters: dict[str, RosterRow] = field(default_factory=dict)
     wraps: dict[tuple[str, str, SeedWrapKind], SeedWrapRow] = field(default_factory=dict)
     sessions: dict[tuple[str, bytes], SessionRow] = field(default_factory=dict)
+    invites: dict[tuple[str, bytes], InviteRow] = field(default_factory=dict)
     clients: dict[tuple[str, str], ClientRow] = field(default_factory=dict)
     authorizations: dict[tuple[str, bytes], AuthorizationRow] = field(default_factory=dict)
     grants: dict[tuple[str, str], GrantRow] = field(default_factory=dict)
@@ -111,6 +115,7 @@ class _Tables:
     index_slots: dict[tuple[str, str], IndexSlotRow] = field(default_factory=dict)
     index_parts: dict[tuple[str, str, str], IndexPartRow] = field(default_factory=dict)
     index_places: dict[tuple[str, str], IndexPlace] = field(default_factory=dict)
+    partitions: dict[tuple[str, str], PartitionRow] = field(default_factory=dict)
     heads: dict[str, AuditHead] = field(default_factory=dict)
     entries: dict[tuple[str, int], AuditRow] = field(default_factory=dict)
     counters: dict[str, Counted] = field(default_factory=dict)
@@ -172,7 +177,7 @@ class _Contexts:
         tables = self._session.change()
         if row.context_id in tables.contexts or any(row.handle == other.handle for other in tables.contexts.values()):
             raise ConflictError("the handle is taken")
-        tables.contexts[row.context_id] = replace(row, extensions=())
+        tables.contexts[row.context_id] = replace(row, extensions=(), features=())
         tables.heads[row.context_id] = AuditHead(0, bytes(32))
 
     async def by_handle(self, handle: str) -> ContextRow | None:
@@ -180,7 +185,9 @@ class _Contexts:
         for row in tables.contexts.values():
             if row.handle == handle:
                 enabled = sorted(name for context_id, name in tables.extensions if context_id == row.context_id)
-                return replace(row, extensions=tuple(enabled))
+                roster = tables.rosters.get(row.context_id)
+                features = () if roster is None else rosters.features(rosters.parse(roster.body))
+                return replace(row, extensions=tuple(enabled), features=features)
         return None
 
     async def enable_extension(self, context_id: str, extension: str, enabled_ms: int) -> bool:
@@ -238,11 +245,59 @@ class _Credentials:
     async def end_session(self, context_id: str, lookup_id: bytes) -> None:
         self._session.change().sessions.pop((context_id, lookup_id), None)
 
+    async def end_sessions_of(self, context_id: str, principal: str) -> None:
+        sessions = self._session.change().sessions
+        for key, row in list(sessions.items()):
+            if (row.context_id, row.principal) == (context_id, principal):
+                del sessions[key]
+
+    async def delete_wraps(self, context_id: str, principal: str) -> None:
+        wraps = self._session.change().wraps
+        for key in [key for key in wraps if key[:2] == (context_id, principal)]:
+            del wraps[key]
+
     async def end_sessions_before(self, context_id: str, now_ms: int, idle_ms: int) -> None:
         sessions = self._session.change().sessions
         for key, row in list(sessions.items()):
             if row.context_id == context_id and (row.expires_ms <= now_ms or row.seen_ms <= now_ms - idle_ms):
                 del sessions[key]
+
+
+class _Invites:
+    """Invites in memory."""
+
+    def __init__(self, session: _Session) -> None:
+        self._session = session
+
+    async def add(self, row: InviteRow) -> None:
+        invites = self._session.change(row.context_id).invites
+        if (row.context_id, row.lookup_id) in invites:
+            raise ConflictError("the invite exists already")
+        invites[row.context_id, row.lookup_id] = row
+
+    async def invite(self, context_id: str, lookup_id: bytes) -> InviteRow | None:
+        return self._session.look().invites.get((context_id, lookup_id))
+
+    async def invites(self, context_id: str) -> Sequence[InviteRow]:
+        rows = [row for row in self._session.look().invites.values() if row.context_id == context_id]
+        return sorted(rows, key=lambda row: (row.principal, row.lookup_id))
+
+    async def join(self, context_id: str, lookup_id: bytes, keys: JoinedKeys) -> bool:
+        invites = self._session.change().invites
+        row = invites.get((context_id, lookup_id))
+        if row is None or row.joined is not None:
+            return False
+        invites[context_id, lookup_id] = replace(row, offer=b"", joined=keys)
+        return True
+
+    async def delete(self, context_id: str, lookup_id: bytes) -> None:
+        self._session.change().invites.pop((context_id, lookup_id), None)
+
+    async def sweep(self, context_id: str, now_ms: int) -> None:
+        invites = self._session.change().invites
+        for key, row in list(invites.items()):
+            if row.context_id == context_id and row.joined is None and row.expires_ms <= now_ms:
+                del invites[key]
 
 
 class _Grants:
@@ -338,6 +393,11 @@ class _Grants:
             row for key, row in self._session.look().keyrings.items() if key[:3] == (context_id, "principal", principal)
         ]
         return max(rows, key=lambda row: row.epoch, default=None)
+
+    async def delete_keyrings(self, context_id: str, holder_kind: HolderKind, holder: str) -> None:
+        keyrings = self._session.change().keyrings
+        for key in [key for key in keyrings if key[:3] == (context_id, holder_kind, holder)]:
+            del keyrings[key]
 
     async def put_keyring(self, row: KeyringRow) -> None:
         keyrings = self._session.change(row.context_id).keyrings
@@ -676,6 +736,25 @@ class _Handoffs:
         return len(gone)
 
 
+class _Partitions:
+    """Names of partitions in memory."""
+
+    def __init__(self, session: _Session) -> None:
+        self._session = session
+
+    async def put(self, row: PartitionRow) -> None:
+        partitions = self._session.change(row.context_id).partitions
+        stored = partitions.get((row.context_id, row.partition_id))
+        if row.version != (stored.version + 1 if stored else 1):
+            raise ConflictError("the partition changed meanwhile")
+        partitions[row.context_id, row.partition_id] = row
+
+    async def partitions(self, context_id: str, partition_ids: Collection[str]) -> Sequence[PartitionRow]:
+        rows = self._session.look().partitions.values()
+        mine = [row for row in rows if row.context_id == context_id and row.partition_id in partition_ids]
+        return sorted(mine, key=lambda row: row.partition_id)
+
+
 class _Audit:
     """The access log in memory."""
 
@@ -706,6 +785,7 @@ class _Audit:
         action: str | None = None,
         category: str | None = None,
         outcome: str | None = None,
+        partitions: Collection[str] | None = None,
     ) -> Sequence[AuditRow]:
         rows = [
             row
@@ -716,6 +796,7 @@ class _Audit:
             and action in (None, row.action)
             and (category is None or category in row.categories)
             and outcome in (None, row.outcome)
+            and (partitions is None or not row.partitions or not set(row.partitions).isdisjoint(partitions))
         ]
         return sorted(rows, key=lambda row: -row.seq)[:limit]
 
@@ -766,6 +847,11 @@ class _Transaction:
         return _Credentials(self._session)
 
     @property
+    def invites(self) -> _Invites:
+        """Invites that are under way."""
+        return _Invites(self._session)
+
+    @property
     def grants(self) -> _Grants:
         """Clients, authorizations, grants, keyrings, tokens."""
         return _Grants(self._session)
@@ -789,6 +875,11 @@ class _Transaction:
     def index(self) -> _Index:
         """Search indexes."""
         return _Index(self._session)
+
+    @property
+    def partitions(self) -> _Partitions:
+        """Names of partitions."""
+        return _Partitions(self._session)
 
     @property
     def audit(self) -> _Audit:

@@ -27,7 +27,7 @@ from tests.support.page_server import (
     screenshot_folder,
 )
 from zkpcp.core.scopes import Offer, known_scopes
-from zkpcp.usecases.access import owner_acting
+from zkpcp.usecases.access import acting_as
 from zkpcp.usecases.grants import create_grant
 from zkpcp.usecases.remember import write_page
 from zkpcp.usecases.session import open_session, sign_in
@@ -53,8 +53,9 @@ class Visit:
     async def open(self, path: str) -> None:
         await self.page.goto(self.server.origin + path)
 
-    async def set_up(self) -> None:
+    async def set_up(self, kind: str = "Me") -> None:
         await self.open("/set-up")
+        await self.page.get_by_role("radio", name=kind, exact=False).first.check()
         await self.page.get_by_label("Handle").fill("ada")
         await self.page.get_by_label("Your name").fill("Ada Example")
         await self.page.get_by_label("Passphrase", exact=True).fill(PASSPHRASE)
@@ -142,7 +143,7 @@ async def fill_the_context(server: PageServer) -> None:
     async with open_session(services, context, token) as session:
         await create_grant(services, session, client_name="My backup script", scopes="memory:read offline_access")
         await write_page(
-            services, owner_acting(session), path="notes/walks", body="# Walks\n\n" + "A long line of words. " * 30
+            services, acting_as(session), path="notes/walks", body="# Walks\n\n" + "A long line of words. " * 30
         )
 
 
@@ -303,3 +304,78 @@ async def test_every_page_fits_its_screen_and_loads_what_it_asks_for(
     assert too_wide == []
     assert failed == []
     assert visit.complaints == []
+
+
+@pytest.mark.parametrize("screen", [{"viewport": NARROW}, {"viewport": WIDE, "color_scheme": "dark"}])
+@pytest.mark.requirement("CTX-07", "AUTH-39")
+async def test_a_team_invites_divides_its_memory_and_removes_without_a_script(  # noqa: PLR0915 - one way through all
+    chromium: Browser, screen: dict[str, object]
+) -> None:
+    async with visiting(chromium, **screen) as visit:
+        page, name = visit.page, "narrow" if screen["viewport"] is NARROW else "wide"
+        too_wide: list[str] = []
+
+        async def look(what: str) -> None:
+            await visit.shot(f"people-{name}-{what}")
+            if not await fits(page):
+                too_wide.append(what)
+
+        await visit.set_up("A team")
+        await visit.open("/c/ada/partitions")
+        await page.get_by_label("Name", exact=True).fill("garden")
+        await page.get_by_label("What it is for").last.fill(
+            "Beds, seeds, and a long description that has to wrap. " * 3
+        )
+        await page.get_by_role("button", name="Make the partition").click()
+        await page.get_by_role("heading", name="garden").wait_for()
+        await visit.open("/c/ada/people")
+        await page.get_by_label("Their account name here").fill("bob.of-a.rather_long-name")
+        await look("invite-form")
+        await page.get_by_role("button", name="Make an invite").click()
+        link = await page.get_by_label("The link").input_value()
+        await look("invited")
+        await visit.open("/c/ada/people")
+        await page.get_by_label("Name of the agent").fill("scout")
+        await page.get_by_role("button", name="Add the agent").click()
+        await page.get_by_role("heading", name="agent:scout").wait_for()
+        await page.get_by_role("button", name="Sign out").click()
+
+        await page.goto(link)
+        await look("join")
+        await page.get_by_label("Invite code").fill(link)
+        await page.get_by_label("Passphrase", exact=True).fill("six otters by the mill")
+        await page.get_by_label("The same passphrase again").fill("six otters by the mill")
+        await page.get_by_label("Nobody can restore").check()
+        await page.get_by_role("button", name="Join").click()
+        await page.get_by_role("heading", name="Write down your recovery code").wait_for()
+        await look("joined")
+        await visit.open("/c/ada/sign-in")
+        await page.get_by_label("Account name").fill("bob.of-a.rather_long-name")
+        await page.get_by_label("Passphrase").fill("six otters by the mill")
+        await page.get_by_role("button", name="Sign in").click()
+        waiting = await page.get_by_role("alert").inner_text()
+        await look("waiting")
+        await page.get_by_label("Account name").fill("")
+        await page.get_by_label("Passphrase").fill(PASSPHRASE)
+        await page.get_by_role("button", name="Sign in").click()
+        await page.get_by_role("heading", name="Your context").wait_for()
+        await look("home")
+        await visit.open("/c/ada/partitions")
+        await page.get_by_role("group", name="human:bob").last.get_by_label("read").check()
+        await page.get_by_role("button", name="Save who may do what in garden").click()
+        await page.get_by_text("Rename or describe").click()
+        await look("partitions")
+        ticked = await page.get_by_role("group", name="human:bob").last.get_by_label("read").is_checked()
+        await visit.open("/c/ada/people")
+        await page.get_by_text("Remove human:bob").first.click()
+        await look("people")
+        await page.locator("details[open]").get_by_label("Remove for good").check()
+        await page.locator("details[open]").get_by_role("button").click()
+        await page.get_by_role("heading", name="agent:scout").wait_for()
+        left = await page.get_by_role("heading", level=2).all_inner_texts()
+
+    assert "signs in next" in waiting
+    assert ticked
+    assert not any("bob" in text for text in left)
+    assert too_wide == []
+    assert [text for text in visit.complaints if "403" not in text] == []

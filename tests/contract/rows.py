@@ -18,6 +18,7 @@ from zkpcp.core.stored import (
     InboxRow,
     KeyringRow,
     PageRow,
+    PartitionRow,
     ProfileChangeRow,
     ProfileRow,
     RosterRow,
@@ -157,6 +158,7 @@ async def fill(store: Store, context_id: str = HERE, handle: str = "here") -> No
         await tx.profiles.put(profile(context_id=context_id), change(context_id=context_id))
         await tx.handoffs.put(handoff(context_id=context_id))
         await tx.contexts.enable_extension(context_id, "pcp.home", NOW)
+        await tx.partitions.put(PartitionRow(context_id, "prt_one", 1, 1, NOW, b"sealed"))
         await tx.audit.append(entry(context_id=context_id))
 
 
@@ -183,5 +185,6 @@ async def look(store: Store, context_id: str) -> list[object]:
             await tx.profiles.profile(context_id, "profile.core"),
             list(await tx.profiles.changes(context_id, "profile.core", 10)),
             list(await tx.handoffs.handoffs(context_id, NOW)),
+            list(await tx.partitions.partitions(context_id, ["prt_one"])),
             list(await tx.audit.entries(context_id, limit=10)),
         ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contract.rows import HERE, NOW, context, session, wrap
+from tests.contract.rows import HERE, NOW, context, keyring, session, wrap
 from zkpcp.errors import ConflictError
 from zkpcp.ports import Store
 
@@ -60,3 +60,28 @@ async def test_sessions_end_at_their_idle_and_at_their_absolute_end(store: Store
         assert await tx.credentials.session(HERE, b"over") is None
         assert await tx.credentials.session(HERE, b"idle") is None
         assert await tx.credentials.session(HERE, b"live") is not None
+
+
+@pytest.mark.requirement("KEY-08", "CTX-07")
+async def test_what_opens_for_a_principal_goes_as_a_whole_and_nothing_of_others_with_it(store: Store) -> None:
+    async with store.write() as tx:
+        for name in ("human:me", "human:you"):
+            await tx.credentials.put_wrap(wrap(principal=name))
+            await tx.credentials.put_wrap(wrap(principal=name, kind="recovery"))
+            await tx.credentials.add_session(session(principal=name, lookup_id=name.encode()))
+            for epoch in (1, 2):
+                await tx.grants.put_keyring(keyring(holder_kind="principal", holder=name, epoch=epoch))
+
+    async with store.write() as tx:
+        await tx.credentials.end_sessions_of(HERE, "human:me")
+        await tx.credentials.delete_wraps(HERE, "human:me")
+        await tx.grants.delete_keyrings(HERE, "principal", "human:me")
+        await tx.grants.delete_keyrings(HERE, "grant", "human:you")
+
+    async with store.read() as tx:
+        for name, stays in (("human:me", False), ("human:you", True)):
+            assert (await tx.credentials.session(HERE, name.encode()) is not None) is stays
+            assert (await tx.credentials.wrap(HERE, name, "passphrase") is not None) is stays
+            assert (await tx.credentials.wrap(HERE, name, "recovery") is not None) is stays
+            assert (await tx.grants.principal_keyring(HERE, name) is not None) is stays
+            assert (await tx.grants.keyring(HERE, "principal", name, 1) is not None) is stays

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -34,7 +34,9 @@ from zkpcp.ports import (
     Grants,
     Handoffs,
     Index,
+    Invites,
     Pages,
+    Partitions,
     Profiles,
     Store,
     Transaction,
@@ -167,6 +169,7 @@ class _FullLog:
         action: str | None = None,
         category: str | None = None,
         outcome: str | None = None,
+        partitions: Collection[str] | None = None,
     ) -> Sequence[AuditRow]:
         return await self._log.entries(
             context_id,
@@ -176,6 +179,7 @@ class _FullLog:
             action=action,
             category=category,
             outcome=outcome,
+            partitions=partitions,
         )
 
 
@@ -206,6 +210,14 @@ class _FullLogTransaction:
     @property
     def handoffs(self) -> Handoffs:
         return self._tx.handoffs
+
+    @property
+    def invites(self) -> Invites:
+        return self._tx.invites
+
+    @property
+    def partitions(self) -> Partitions:
+        return self._tx.partitions
 
     @property
     def counters(self) -> Counters:

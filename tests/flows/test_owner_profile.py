@@ -13,7 +13,7 @@ from tests.flows.usecase_support import MINUTE_MS, World
 from tests.support.page_server import PageServer, page_server
 from zkpcp.core.extensions import KNOWN
 from zkpcp.core.stored import ContextRow
-from zkpcp.usecases.access import owner_acting
+from zkpcp.usecases.access import acting_as
 from zkpcp.usecases.grants import create_grant
 from zkpcp.usecases.profile import update_profile
 from zkpcp.usecases.provenance import known_about
@@ -91,7 +91,7 @@ async def test_the_profile_page_says_who_set_each_member_last_and_which_recommen
         await turn(browser, "pcp.home", "on")
         async with owner(server) as session:
             for namespace, patch in ((None, {"pronouns": "<she>"}), ("pcp.home", {"notes": "the key is with Bo"})):
-                await update_profile(server.web.services, owner_acting(session), patch={**patch}, namespace=namespace)
+                await update_profile(server.web.services, acting_as(session), patch={**patch}, namespace=namespace)
         page = await browser.get("/c/ada/profile")
 
     assert page.status_code == 200

@@ -31,7 +31,7 @@ from zkpcp.http.pages.cookies import cookie_name
 from zkpcp.http.pages.forms import local_path
 from zkpcp.storage.schema import TABLES
 from zkpcp.testing import FixedClock
-from zkpcp.usecases.access import owner_acting
+from zkpcp.usecases.access import acting_as
 from zkpcp.usecases.forget import delete_page
 from zkpcp.usecases.grants import create_grant
 from zkpcp.usecases.profile import get_profiles
@@ -134,7 +134,7 @@ async def test_set_up_signs_the_owner_in_and_keeps_the_name_in_the_profile() -> 
 
     assert (answer.status_code, home.status_code) == (200, 200)
     async with owner(server) as session:
-        profiles = await get_profiles(server.web.services, owner_acting(session))
+        profiles = await get_profiles(server.web.services, acting_as(session))
     assert (profiles.by_namespace["profile.core"] or {})["name"] == "Ada Example"
 
 
@@ -506,7 +506,7 @@ async def test_the_owner_reads_memory_pages_as_text() -> None:
         await set_up(browser)
         async with owner(server) as session:
             await write_page(
-                server.web.services, owner_acting(session), path="notes/walks", body="# Walks & <b>hills</b>\n"
+                server.web.services, acting_as(session), path="notes/walks", body="# Walks & <b>hills</b>\n"
             )
         listed = await browser.get("/c/ada/pages")
         link = re.search(r'href="(/c/ada/pages/[^"?]+)"', listed.text)
@@ -621,7 +621,7 @@ async def test_the_owner_puts_a_deleted_page_back() -> None:
     async with browsing(server) as browser:
         await set_up(browser)
         async with owner(server) as session:
-            who = owner_acting(session)
+            who = acting_as(session)
             await write_page(server.web.services, who, path="notes/tea", body="two spoons of assam")
             await delete_page(server.web.services, who, path="notes/tea")
         assert "Tea" not in (await browser.get("/c/ada/pages")).text

@@ -7,7 +7,7 @@ A plug-in of the test suite: ``world`` lives in memory, ``stored_world`` in each
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from itertools import count
@@ -19,8 +19,10 @@ import pytest
 from tests.support.postgres import Postgres
 from zkpcp import storage
 from zkpcp.core import audit
+from zkpcp.core.access import RIGHTS, Right, with_rights
 from zkpcp.core.audit import Entry
 from zkpcp.core.pages import Page
+from zkpcp.core.roster import Roster
 from zkpcp.core.schemas import JsonValue, Schemas
 from zkpcp.core.scopes import default_grant
 from zkpcp.core.stored import AuditRow, ContextRow, GrantRow, TokenRow
@@ -29,15 +31,18 @@ from zkpcp.schema_files import load_schemas
 from zkpcp.testing import CountingEntropy, FixedClock, MemoryStore, _Tables
 from zkpcp.usecases import brief as briefs
 from zkpcp.usecases import log, profile, recall, remember, search
-from zkpcp.usecases.access import Acting, Caller, acting, authenticate, owner_acting
+from zkpcp.usecases.access import Acting, Caller, acting, acting_as, authenticate
 from zkpcp.usecases.extensions import set_extension
 from zkpcp.usecases.filters import Filters
 from zkpcp.usecases.found import found_context
 from zkpcp.usecases.log import LogFilters
+from zkpcp.usecases.partitions import create_partition, explicit, set_access
+from zkpcp.usecases.roster_changes import change_roster
 from zkpcp.usecases.services import Services
 from zkpcp.usecases.session import OpenSession, open_session, sign_in
 from zkpcp.vault import holders, seeds
 from zkpcp.vault.secrets import CHEAPEST, Argon2Profile, TokenSecret, new_token
+from zkpcp.vault.seeds import Memory, OpenedSeed
 
 NOW_MS: Final = 1_800_000_000_000
 MINUTE_MS: Final = 60_000
@@ -56,6 +61,7 @@ EVERYTHING: Final = (
 
 _SCHEMAS: Final = load_schemas()
 _NUMBERS: Final = count(1)
+_MAIN: Final[Mapping[str, Sequence[Right]]] = {"main": RIGHTS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +207,7 @@ class World:
     async def owner(self) -> AsyncIterator[Hand]:
         """The owner on the management surface."""
         async with self.open() as session:
-            yield Hand(self.services, owner_acting(session))
+            yield Hand(self.services, acting_as(session))
 
     @asynccontextmanager
     async def client(self, granted: Granted) -> AsyncIterator[Hand]:
@@ -216,14 +222,55 @@ class World:
         assert isinstance(caller, Caller)
         return caller
 
-    async def grant(self, *scopes: str, client_id: str = "cli_quill") -> Granted:
+    async def refresh(self) -> None:
+        """Look the context up again, as every request does."""
+        async with self.store.read() as tx:
+            context = await tx.contexts.by_handle(self.context.handle)
+        assert context is not None
+        self.context = context
+
+    async def partition(self, name: str, description: str = "", **access: Sequence[Right]) -> str:
+        """The owner makes a partition and opens it; ``access`` names people without ``human:``."""
+        async with self.open() as session:
+            partition = await create_partition(self.services, session, name=name, description=description)
+        if access:
+            await self.allow(partition, **access)
+        await self.refresh()
+        return partition
+
+    async def allow(self, partition: str, **access: Sequence[Right]) -> None:
+        """Replace an access list; the owner keeps every right unless named."""
+        lists = {f"human:{name}": frozenset(rights) for name, rights in ({"owner": RIGHTS} | access).items()}
+        async with self.open() as session:
+            await set_access(self.services, session, partition, lists)
+
+    async def join(self, name: str, access: Mapping[str, Sequence[Right]] = _MAIN) -> Member:
+        """A member, by the owner's word alone; ``access`` by partition id. Tests of invites do it the long way."""
+        principal, seed = f"human:{name}", holders.new_seed(self.services.entropy)
+
+        def change(roster: Roster) -> Roster:
+            lists = explicit(roster)
+            for partition, rights in access.items():
+                lists = with_rights(lists, partition, principal, rights)
+            entry = holders.new_member(principal, seed)
+            return replace(roster, principals=(*roster.principals, entry), access=lists)
+
+        async with self.open() as session, self.store.write() as tx:
+            roster = await change_roster(tx, session, change)
+        await self.refresh()
+        return Member(self, principal, OpenedSeed(seed, Memory.of(roster)))
+
+    async def grant(
+        self, *scopes: str, client_id: str = "cli_quill", member: Member | None = None, agent: str | None = None
+    ) -> Granted:
         """A new grant with an access token, as consent and token endpoint make them; nothing is logged."""
+        principal = member.principal if member else self.context.controller
         now_ms = self.clock.now_ms()
         wanted = GrantRow(
             context_id=self.context_id,
             grant_id=self.services.new_id("gr"),
-            principal=self.context.controller,
-            on_behalf_of=None,
+            principal=agent or principal,
+            on_behalf_of=principal if agent else None,
             client_id=client_id,
             client_name="Quill",
             scopes=scopes,
@@ -236,7 +283,7 @@ class World:
             signature=b"",
             anchor=b"",
         )
-        async with self.open() as session:
+        async with member.open() if member else self.open() as session:
             made = holders.make_grant(
                 session.keyring, grant=wanted, offer=self.context.offer, entropy=self.services.entropy
             )
@@ -286,6 +333,33 @@ class World:
         tables = self.store._committed.copy()
         change(tables)
         self.store._committed = tables
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A principal other than the owner, by the seed that their passphrase would open."""
+
+    world: World
+    principal: str
+    opened: OpenedSeed
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[OpenSession]:
+        """The member's open session."""
+        context_id = self.world.context_id
+        async with self.world.store.read() as tx:
+            roster = await tx.contexts.roster(context_id)
+            keyring = await tx.grants.principal_keyring(context_id, self.principal)
+        assert roster is not None
+        assert keyring is not None
+        with holders.open_principal(self.principal, self.opened, roster, keyring) as keys:
+            yield OpenSession(self.world.context, self.principal, keys)
+
+    @asynccontextmanager
+    async def hand(self) -> AsyncIterator[Hand]:
+        """The member on the management surface."""
+        async with self.open() as session:
+            yield Hand(self.world.services, acting_as(session))
 
 
 def follows(rows: Sequence[AuditRow]) -> bool:

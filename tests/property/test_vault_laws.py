@@ -240,7 +240,7 @@ def test_a_slice_holds_no_sensitive_key_without_a_sensitive_scope_and_its_base(s
     assert held.slots <= {"profile.core", "paths", "memory/main", "memory.sensitive/main"}
     assert ("profile.core" in held.slots) == bool(scopes & {"profile.core:read", "profile.core:write"})
     assert ("memory/main" in held.slots) == bool(scopes & {"memory:read", "memory:write"})
-    assert slice_for(effective(scopes, Offer("personal")), ()).slots <= {"profile.core", "paths"}
+    assert slice_for(effective(scopes, Offer("personal")), {}).slots <= {"profile.core", "paths"}
 
 
 @given(scope_sets)

@@ -68,6 +68,9 @@ class ConsentExample:
     context_kind: str = "personal"
     controller: str = "human:owner"
     account: str = "human:owner"
+    readable_by_organization: bool = False
+    partitions: Sequence[str] = ()
+    agents: Sequence[str] = ()
     request_secret: str = "one-time"
     action_url: str = "/example/decide"
 

@@ -33,6 +33,12 @@ def init(
     handle: Annotated[str, typer.Option(help="Short public name of the context, such as me.")],
     name: Annotated[str | None, typer.Option(help="Your name (a team's name); kept encrypted in the profile.")] = None,
     kind: Annotated[str, typer.Option(help="personal, work or team; it never changes later.")] = "personal",
+    organization: Annotated[
+        str | None,
+        typer.Option(
+            help="Host name of the organization that controls a work or team context: it can read everything in it."
+        ),
+    ] = None,
     passphrase_stdin: Annotated[
         bool, typer.Option("--passphrase-stdin", help="Read the passphrase from standard input.")
     ] = False,
@@ -46,13 +52,17 @@ def init(
     settings = settings_or_exit()
     if not passphrase_stdin:
         say(LOSS)
+        if organization is not None:
+            say("The organization can read everything in this context, and so can whoever it lets administer it.")
         if not typer.confirm("I have understood this"):
             raise typer.Exit(REFUSED_EXIT)
     secret = passphrase(from_stdin=passphrase_stdin, confirm=True)
 
     async def act(services: Services) -> Founded:
         site_of(settings).check_handle(handle)
-        return await found_context(services, handle=handle, kind=kind, passphrase=secret, name=name)
+        return await found_context(
+            services, handle=handle, kind=kind, passphrase=secret, name=name, organization=organization
+        )
 
     founded = with_services(settings, act)
     code = founded.recovery_code.printable()

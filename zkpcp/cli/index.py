@@ -8,7 +8,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from zkpcp.cli.owner import FromStdin, Handle, signed_in
 from zkpcp.cli.terminal import passphrase, say, settings_or_exit, with_services
-from zkpcp.usecases.access import owner_acting
+from zkpcp.usecases.access import acting_as
 from zkpcp.usecases.indexing import rebuild_index
 from zkpcp.usecases.services import Services
 
@@ -35,7 +35,7 @@ def rebuild(handle: Handle = None, passphrase_stdin: FromStdin = False) -> None:
             async with signed_in(services, handle, secret) as owner:
                 return await rebuild_index(
                     services,
-                    owner_acting(owner),
+                    acting_as(owner),
                     lambda done, total: progress.update(task, completed=done, total=total),
                 )
 

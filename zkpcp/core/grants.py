@@ -43,6 +43,18 @@ def parse_handle(text: str) -> str:
     return text
 
 
+def account_of(text: str) -> str | None:
+    """The principal that somebody means who types an account name; None for the context's own controller.
+
+    A text that is no name gives an id that nobody has.
+    """
+    name = text.strip().lower()
+    if not name:
+        return None
+    principal = name if name.startswith("human:") else f"human:{name}"
+    return principal if _PRINCIPAL.fullmatch(principal) else "human:"
+
+
 def parse_principal(text: str) -> str:
     """A principal id such as ``human:me`` (PCP §1)."""
     if _PRINCIPAL.fullmatch(text) is None:

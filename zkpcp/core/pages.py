@@ -76,7 +76,10 @@ class Author:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Page:
-    """A whole page, made by ``create``, ``update`` and ``parse_stored`` only; nothing inside it is ever changed."""
+    """A whole page, made by ``create``, ``update``, ``parse_stored`` and ``in_partition`` only.
+
+    Nothing inside it is ever changed.
+    """
 
     path: PagePath
     frontmatter: Mapping[str, YamlValue]
@@ -291,6 +294,11 @@ def parse_stored(path: PagePath, data: bytes | bytearray | memoryview) -> Page:
     if not _is_stored(keys):
         raise CorruptError("a stored page's frontmatter breaks the rules of its schema")
     return Page(path, MappingProxyType(keys), text[end + 5 :])
+
+
+def in_partition(page: Page, partition: str) -> Page:
+    """The page with another value for ``partition``: kept pages have its id there, pages that people see its name."""
+    return Page(page.path, MappingProxyType({**page.frontmatter, "partition": partition}), page.body)
 
 
 def head_of(page: Page) -> Head:

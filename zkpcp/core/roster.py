@@ -1,7 +1,8 @@
 """The roster: the one signed document from which alone keyrings are sealed.
 
 It lists who belongs to a context with which public keys, the epoch, the live generation of every slot whose
-generation is not 1, and the ids that were removed and never come back. The owner signs its exact bytes; parsing is
+generation is not 1, the ids that were removed and never come back, and, once there are any, the access lists (§7.3),
+which name every partition there is. The owner signs its exact bytes; parsing is
 strict, so that two readers cannot see two documents. A stale roster is recognised only by a wrap that remembers a
 newer version (threat-model/README.md).
 """
@@ -16,21 +17,37 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, cast
 
+from zkpcp.core.access import NO_LISTS, RIGHTS, AccessLists, Right, Rights, both, rights_in
+from zkpcp.core.slots import MAIN_PARTITION
 from zkpcp.errors import CorruptError
 
 FORMAT_VERSION: Final = 1
+CONTROLLER: Final = "controller"
+MEMBER: Final = "member"
+SUSPENDED: Final = "suspended"
+AGENT: Final = "agent"
 _MEMBERS: Final = frozenset({"v", "context", "version", "epoch", "owner", "principals", "removed", "generations"})
+_OPTIONAL: Final = frozenset({"access"})
+"""Absent where it would be empty, so that a roster without access lists has the bytes it always had."""
 _PRINCIPAL_MEMBERS: Final = frozenset({"id", "kem", "sig", "role"})
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A principal with its public keys: X-Wing ``kem_public`` (1216 bytes) and Ed25519 ``sig_public`` (32 bytes)."""
+    """A principal with its public keys: X-Wing ``kem_public`` (1216 bytes) and Ed25519 ``sig_public`` (32 bytes).
+
+    An agent has none: it acts by grants that people make for it. A suspended one keeps them and has no right.
+    """
 
     principal: str
     kem_public: bytes
     sig_public: bytes
     role: str
+
+    @property
+    def is_person(self) -> bool:
+        """Whether it signs in and holds keys of its own now."""
+        return self.role in (CONTROLLER, MEMBER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +61,7 @@ class Roster:
     principals: tuple[Principal, ...]
     removed: tuple[str, ...] = ()
     generations: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    access: AccessLists = field(default_factory=lambda: NO_LISTS)
 
     def generation(self, slot: str) -> int:
         """The live generation of a slot; 1 until it is bumped."""
@@ -53,10 +71,30 @@ class Roster:
         """The entry of a principal, None for a stranger or a removed one."""
         return next((entry for entry in self.principals if entry.principal == principal), None)
 
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """The ids of all partitions, ``main`` first."""
+        return (MAIN_PARTITION, *sorted(self.access.keys() - {MAIN_PARTITION}))
+
+    def role(self, principal: str) -> str:
+        """The role of a principal; empty for a stranger."""
+        entry = self.principal(principal)
+        return "" if entry is None else entry.role
+
+    def rights(self, principal: str) -> Rights:
+        """What a principal may do in which partition; nothing for a stranger, a removed or a suspended one."""
+        entry = self.principal(principal)
+        return {} if entry is None or entry.role == SUSPENDED else rights_in(self.access, principal)
+
+    def acting_rights(self, principal: str, on_behalf_of: str | None) -> Rights:
+        """What whoever acts may do: for somebody else, only what both may (SCOPE-06)."""
+        own = self.rights(principal)
+        return own if on_behalf_of is None else both(own, self.rights(on_behalf_of))
+
 
 def serialize(roster: Roster) -> bytes:
     """The bytes that are signed and stored: JSON, sorted members, no white space."""
-    document = {
+    document: dict[str, object] = {
         "v": FORMAT_VERSION,
         "context": roster.context_id,
         "version": roster.version,
@@ -69,6 +107,11 @@ def serialize(roster: Roster) -> bytes:
         "removed": list(roster.removed),
         "generations": dict(roster.generations),
     }
+    if roster.access:
+        document["access"] = {
+            partition: {name: [right for right in RIGHTS if right in rights] for name, rights in people.items()}
+            for partition, people in roster.access.items()
+        }
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
 
@@ -80,7 +123,7 @@ def parse(data: bytes) -> Roster:
         raise CorruptError("the roster is not JSON") from error
     try:
         roster = _read(document)
-    except (KeyError, TypeError, ValueError, binascii.Error) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, binascii.Error) as error:
         raise CorruptError("the roster does not follow its format") from error
     if serialize(roster) != data:
         raise CorruptError("the roster is not in its canonical form")
@@ -88,7 +131,7 @@ def parse(data: bytes) -> Roster:
 
 
 def _read(document: object) -> Roster:
-    members = _members(document, _MEMBERS)
+    members = _members(document, _MEMBERS, _OPTIONAL)
     if members["v"] != FORMAT_VERSION:
         raise ValueError("unknown format version")
     principals = tuple(_principal(entry) for entry in cast(list[object], members["principals"]))
@@ -101,6 +144,26 @@ def _read(document: object) -> Roster:
         principals=principals,
         removed=tuple(str(entry) for entry in cast(list[object], members["removed"])),
         generations=MappingProxyType(generations),
+        access=_access(members.get("access", {})),
+    )
+
+
+def features(roster: Roster) -> tuple[str, ...]:
+    """The optional features (§2.3) that a context uses by what stands in its roster."""
+    found = {
+        "partitions": len(roster.partitions) > 1,
+        "delegation": any(entry.role == AGENT for entry in roster.principals),
+    }
+    return tuple(name for name, has in found.items() if has)
+
+
+def _access(value: object) -> AccessLists:
+    lists = cast(dict[str, dict[str, list[Right]]], value)
+    return MappingProxyType(
+        {
+            partition: MappingProxyType({name: frozenset(rights) for name, rights in people.items()})
+            for partition, people in lists.items()
+        }
     )
 
 
@@ -109,8 +172,8 @@ def _principal(entry: object) -> Principal:
     return Principal(str(members["id"]), _decode(members["kem"]), _decode(members["sig"]), str(members["role"]))
 
 
-def _members(value: object, names: frozenset[str]) -> dict[str, object]:
-    if not isinstance(value, dict) or set(value) != names:
+def _members(value: object, names: frozenset[str], optional: frozenset[str] = frozenset()) -> dict[str, object]:
+    if not isinstance(value, dict) or not names <= set(value) <= names | optional:
         raise ValueError("unexpected members")
     return value
 

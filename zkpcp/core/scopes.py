@@ -86,6 +86,17 @@ def known_scopes(offer: Offer) -> dict[str, ScopeInfo]:
     return {info.name: info for info in (*profile, *extensions, *_MEMORY, _STAY)}
 
 
+def scopes_of_role(role: str, offer: Offer) -> frozenset[str]:
+    """What somebody of this role can do or pass on to an app; the access lists narrow it further.
+
+    Whoever controls the context does everything; others leave its profile and its extensions' profiles to them.
+    """
+    every = known_scopes(offer)
+    if role == "controller":
+        return frozenset(every)
+    return frozenset(name for name in every if not (name.startswith("profile.") and name.endswith(":write")))
+
+
 def default_grant(kind: str) -> tuple[str, ...]:
     """The scopes of a grant that asks for none (PCP §3): the default grant, with ``offline_access``."""
     profile = "profile.team:read" if kind == "team" else "profile.core:read"

@@ -7,8 +7,9 @@ the slot's keys (write without read is policy there), and path tags are one key 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, Literal
 
 from zkpcp.core.extensions import slot_of_stem
@@ -16,10 +17,12 @@ from zkpcp.core.extensions import slot_of_stem
 PATHS: Final = "paths"
 CONTROLLER: Final = "controller"
 MAIN_PARTITION: Final = "main"
+_DIRECTORY: Final = "directory"
 
 SubKeyName = Literal["rec", "head", "terms", "link", "integrity", "inbox", "tag"]
 
 _MEMORY_KEYS: Final[tuple[SubKeyName, ...]] = ("rec", "head", "terms", "link", "integrity")
+_ALL_OF_MAIN: Final[Mapping[str, Collection[str]]] = MappingProxyType({MAIN_PARTITION: ("read", "write")})
 _SENSITIVE_KEYS: Final[tuple[SubKeyName, ...]] = (*_MEMORY_KEYS, "inbox")
 
 
@@ -60,6 +63,11 @@ def partition_of(slot: str) -> str | None:
     return partition if head in ("memory", "memory.sensitive") and partition else None
 
 
+def directory_slot(partition: str) -> str:
+    """The slot of a partition's name and description."""
+    return f"{_DIRECTORY}/{partition}"
+
+
 def is_sensitive(slot: str) -> bool:
     """Whether pages of this slot are sensitive."""
     return slot.startswith("memory.sensitive/")
@@ -70,8 +78,8 @@ def category_of(slot: str) -> str:
     return slot.partition("/")[0]
 
 
-def slice_for(scopes: Iterable[str], partitions: Iterable[str] = (MAIN_PARTITION,)) -> Slice:
-    """The slice that these effective scopes open in these partitions; nothing more."""
+def slice_for(scopes: Iterable[str], rights: Mapping[str, Collection[str]] = _ALL_OF_MAIN) -> Slice:
+    """The slice that these effective scopes open with these rights, by partition; nothing more (SCOPE-04)."""
     held = set(scopes)
     refs: set[SubKeyRef] = set()
     inboxes: set[str] = set()
@@ -80,14 +88,16 @@ def slice_for(scopes: Iterable[str], partitions: Iterable[str] = (MAIN_PARTITION
     refs.update(SubKeyRef(slot, "rec") for slot in slots if slot is not None)
     if "memory:read" in held or "memory:write" in held:
         refs.add(SubKeyRef(PATHS, "tag"))
-    for partition in partitions:
+    for partition, allowed in rights.items():
         normal = memory_slot(partition, sensitive=False)
         sensitive = memory_slot(partition, sensitive=True)
-        if "memory:read" in held or "memory:write" in held:
+        reads = "memory:read" in held and "read" in allowed
+        writes = "memory:write" in held and "write" in allowed
+        if reads or writes:
             refs.update(SubKeyRef(normal, name) for name in _MEMORY_KEYS)
             inboxes.add(sensitive)
-        if ("memory:read" in held and "memory.sensitive:read" in held) or (
-            "memory:write" in held and "memory.sensitive:write" in held
-        ):
+            if partition != MAIN_PARTITION:
+                refs.add(SubKeyRef(directory_slot(partition), "rec"))
+        if (reads and "memory.sensitive:read" in held) or (writes and "memory.sensitive:write" in held):
             refs.update(SubKeyRef(sensitive, name) for name in _SENSITIVE_KEYS)
     return Slice(frozenset(refs), frozenset(inboxes))

@@ -6,13 +6,15 @@ Instants are integers, milliseconds since the epoch (UTC). Sealed fields are opa
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from zkpcp.core.grants import Actor, GrantStatus
 from zkpcp.core.scopes import Offer
 
 HolderKind = Literal["principal", "grant"]
 TokenKind = Literal["code", "access", "refresh"]
+FIRST_PERSON: Final = "human:owner"
+"""Who sets a context up is this principal unless they say otherwise."""
 SeedWrapKind = Literal["passphrase", "recovery"]
 
 
@@ -20,7 +22,7 @@ SeedWrapKind = Literal["passphrase", "recovery"]
 class ContextRow:
     """A context. ``context_id`` is opaque and random; ``handle`` is its public name.
 
-    ``extensions`` are the ids of the enabled ones, sorted.
+    ``extensions`` are the ids of the enabled ones, sorted; ``features`` those that its roster brings.
     """
 
     context_id: str
@@ -31,6 +33,22 @@ class ContextRow:
     created_ms: int
     locked_ms: int | None = None
     extensions: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether there is more than the one partition."""
+        return "partitions" in self.features
+
+    @property
+    def owner(self) -> str:
+        """The person whose key signs the roster: the controller, or whoever set it up for an organization."""
+        return FIRST_PERSON if self.is_organizations else self.controller
+
+    @property
+    def is_organizations(self) -> bool:
+        """Whether an organization controls it, and so can read it (CTX-02)."""
+        return self.controller_type == "org"
 
     @property
     def offer(self) -> Offer:
@@ -347,6 +365,42 @@ class HandoffRow:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionRow:
+    """A partition's sealed name and description; that there is such a partition says the roster."""
+
+    context_id: str
+    partition_id: str
+    generation: int
+    version: int
+    updated_ms: int
+    sealed: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedKeys:
+    """The public keys of somebody who has joined by an invite, with a MAC under the invite's secret."""
+
+    joined_ms: int
+    kem_public: bytes
+    sig_public: bytes
+    mac: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class InviteRow:
+    """An invite. ``offer`` opens with its code, ``kept`` with the controller's keys; ``joined`` once it was used."""
+
+    context_id: str
+    lookup_id: bytes
+    principal: str
+    created_ms: int
+    expires_ms: int
+    offer: bytes
+    kept: bytes
+    joined: JoinedKeys | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class AuditRow:
     """An audit entry as canonical JSON with its place in the hash chain; the other members repeat it for filters."""
 
@@ -358,6 +412,7 @@ class AuditRow:
     categories: tuple[str, ...]
     entry: bytes
     hash: bytes
+    partitions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The recovery code: a person's own second secret, printed once, typed back by hand.
+"""The recovery code: a person's own second secret, printed once, typed back by hand. Invites' codes have its form.
 
 160 random bits and a 20-bit checksum in Crockford's base 32, nine groups of four; schemas/formats/recovery-code.md.
 The host takes no part in a recovery (KEY-11, KEY-13): the code opens a seed wrap like any other secret.
@@ -26,6 +26,7 @@ _SYMBOL_BITS: Final = 5
 _CHECKSUM_BITS: Final = 20
 _SYMBOLS: Final = (SECRET_BYTES * 8 + _CHECKSUM_BITS) // _SYMBOL_BITS
 _GROUP: Final = 4
+_INVITE_LOOKUP_BYTES: Final = 16
 _CHECKSUM_LABEL: Final = b"zkpcp/v1/recovery/checksum\x00"
 
 # Crockford's look-alikes, and the dashes that word processors and phones put in place of a hyphen.
@@ -99,6 +100,19 @@ def wrap_key(code: RecoveryCode, context_id: str, principal: str) -> bytearray:
     """Derive the key of this principal's recovery wrap; the caller owns and wipes it."""
     secret = code._secret  # noqa: SLF001 - its own module
     return derive(secret, "recovery/wrap", context_id.encode(), principal.encode())
+
+
+def invite_lookup_id(code: RecoveryCode, context_id: str) -> bytes:
+    """Return the 16 bytes by which the host finds an invite; they say nothing about its code."""
+    derived = derive(code._secret, "invite/lookup", context_id.encode())  # noqa: SLF001 - its own module
+    lookup_id = bytes(derived[:_INVITE_LOOKUP_BYTES])
+    wipe(derived)
+    return lookup_id
+
+
+def invite_key(code: RecoveryCode, context_id: str, principal: str) -> bytearray:
+    """Derive the key behind an invite's code; the caller owns and wipes it."""
+    return derive(code._secret, "invite/key", context_id.encode(), principal.encode())  # noqa: SLF001 - its own module
 
 
 _UPPER: Final = str.maketrans("abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")

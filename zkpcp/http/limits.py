@@ -60,6 +60,8 @@ SIGN_IN_DEVICE: Final = Rule("sign-in/account+device", 20, _HOUR_S)
 SIGN_IN_ADDRESS: Final = Rule("sign-in/address", 30, _MINUTE_S)
 # 160 random bits cannot be guessed; this only bounds the work.
 RECOVER_ADDRESS: Final = Rule("recover/address", 10, _MINUTE_S)
+# 160 random bits cannot be guessed; a newcomer costs an Argon2id run.
+JOIN_ADDRESS: Final = Rule("join/address", 10, _MINUTE_S)
 # A new context costs an Argon2id run and stays in the database.
 SET_UP_ADDRESS: Final = Rule("set-up/address", 10, _MINUTE_S)
 # A registration stays in the database; a client registers once per context.

@@ -145,6 +145,7 @@ class Site:
             context.controller_type,
             self.base_url(context.handle),
             extensions=context.extensions,
+            features=context.features,
         )
 
     def _netloc(self, host: str) -> str:
@@ -152,7 +153,14 @@ class Site:
         return host.lower().removesuffix(":443" if self.is_secure else ":80")
 
     def _facts(
-        self, handle: str, kind: str, controller_type: str, base_url: str, *, extensions: tuple[str, ...] = ()
+        self,
+        handle: str,
+        kind: str,
+        controller_type: str,
+        base_url: str,
+        *,
+        extensions: tuple[str, ...] = (),
+        features: tuple[str, ...] = (),
     ) -> ContextFacts:
         return ContextFacts(
             handle=handle,
@@ -161,7 +169,7 @@ class Site:
             base_url=base_url,
             documentation_url=self.documentation_url,
             metadata_url=self.metadata_url,
-            features=("extensions",) if extensions else (),
+            features=(*(("extensions",) if extensions else ()), *features),
             profile_extensions=extensions,
             client_id_metadata_documents=self.client_documents,
         )

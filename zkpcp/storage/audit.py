@@ -6,7 +6,7 @@ turns from there on: ask for it last. The chain itself is made and checked elsew
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from zkpcp.core.stored import AuditHead, AuditRow
@@ -48,6 +48,7 @@ class SqlAudit:
             pack(row.categories),
             row.entry,
             row.hash,
+            pack(row.partitions),
         )
 
     async def entries(
@@ -60,6 +61,7 @@ class SqlAudit:
         action: str | None = None,
         category: str | None = None,
         outcome: str | None = None,
+        partitions: Collection[str] | None = None,
     ) -> Sequence[AuditRow]:
         """Newest first, strictly below ``before_seq`` and not before ``since_ms``."""
         rows = await self._driver.fetch_all(
@@ -71,9 +73,10 @@ class SqlAudit:
             category,
             outcome,
             limit,
+            None if partitions is None else list(partitions),
         )
         return [_entry(row) for row in rows]
 
 
 def _entry(row: Row) -> AuditRow:
-    return _row((*row[:5], unpack(row[5]), *row[6:]))
+    return _row((*row[:5], unpack(row[5]), *row[6:-1], unpack(row[-1])))

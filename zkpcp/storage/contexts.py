@@ -1,7 +1,8 @@
 """Where contexts and their rosters are kept.
 
-Implements ``ports.Contexts``. The roster's epoch is stored beside its bytes for the join in ``Grants.access``; it is
-taken from the bytes themselves, so the two cannot differ. Signatures are not checked here.
+Implements ``ports.Contexts``. The roster's epoch is stored beside its bytes for the join in ``Grants.access``, and the
+features it brings for discovery; both are taken from the bytes themselves, so they cannot differ.
+Signatures are not checked here.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import replace
 from zkpcp.core import roster
 from zkpcp.core.stored import ContextRow, RosterRow
 from zkpcp.errors import ConflictError
-from zkpcp.storage.driver import Driver, one, spread
+from zkpcp.storage.driver import Driver, one, pack, spread, unpack
 from zkpcp.storage.statements import load
 
 _SQL = load("contexts")
@@ -49,7 +50,9 @@ class SqlContexts:
         if not rows:
             return None
         extensions = tuple(row[-1] for row in rows if row[-1] is not None)
-        return replace(_context(rows[0][:-1]), extensions=extensions)
+        *members, features, _ = rows[0]
+        brought = () if features is None else unpack(features)
+        return replace(_context(members), extensions=extensions, features=brought)
 
     async def handles(self) -> Sequence[str]:
         """All handles, sorted."""
@@ -69,7 +72,9 @@ class SqlContexts:
 
     async def put_roster(self, row: RosterRow) -> None:
         """Replace the roster. Raises ConflictError unless the version follows, CorruptError when it does not parse."""
-        members = (row.context_id, row.version, roster.parse(row.body).epoch, row.body, row.signature)
+        parsed = roster.parse(row.body)
+        features = pack(roster.features(parsed))
+        members = (row.context_id, row.version, parsed.epoch, row.body, row.signature, features)
         if row.version == 1:
             changed = await self._driver.execute(_SQL["first_roster"], *members)
         else:

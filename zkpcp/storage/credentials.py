@@ -69,6 +69,14 @@ class SqlCredentials:
         """Delete a session; one that is gone already is no error."""
         await self._driver.execute(_SQL["end_session"], context_id, lookup_id)
 
+    async def end_sessions_of(self, context_id: str, principal: str) -> None:
+        """Delete every session of a principal."""
+        await self._driver.execute(_SQL["end_sessions_of"], context_id, principal)
+
+    async def delete_wraps(self, context_id: str, principal: str) -> None:
+        """Delete every wrap of a principal's seed."""
+        await self._driver.execute(_SQL["delete_wraps"], context_id, principal)
+
     async def end_sessions_before(self, context_id: str, now_ms: int, idle_ms: int) -> None:
         """Delete sessions past their end, or not seen for ``idle_ms``."""
         await self._driver.execute(_SQL["end_sessions_before"], context_id, now_ms, now_ms - idle_ms)

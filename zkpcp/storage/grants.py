@@ -148,6 +148,10 @@ class SqlGrants:
         """The principal's keyring of the newest epoch."""
         return one(_keyring, await self._driver.fetch_one(_SQL["principal_keyring"], context_id, principal))
 
+    async def delete_keyrings(self, context_id: str, holder_kind: HolderKind, holder: str) -> None:
+        """Delete a holder's keyrings of every epoch."""
+        await self._driver.execute(_SQL["delete_keyrings"], context_id, holder_kind, holder)
+
     async def put_keyring(self, row: KeyringRow) -> None:
         """Insert, or replace the holder's keyring of the same epoch."""
         await self._driver.execute(

@@ -42,8 +42,12 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
             {
                 "version": "counts the changes of the roster",
                 "epoch": "counts the changes of the context's root key",
-                "body": "principal ids, roles, public keys, removed ids, slot generations: readable and signed",
+                "body": (
+                    "principal ids, roles, public keys, removed ids, slot generations, access lists by opaque "
+                    "partition ids: readable and signed"
+                ),
                 "signature": "the owner's signature over the body",
+                "features": "which optional features follow from the body",
             }
         ),
         "seed_wraps": _table(
@@ -66,6 +70,20 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
                 "seen_ms": "when the session was last used (ms since 1970)",
                 "expires_ms": "when it ends whatever happens (ms since 1970)",
                 "wrapped": "the principal's seed, wrapped under the session's secret",
+            }
+        ),
+        "invites": _table(
+            {
+                "lookup_id": _LOOKUP,
+                "principal": "who is invited",
+                "created_ms": _CREATED,
+                "expires_ms": "until when the invite is good (ms since 1970)",
+                "offer": "sealed: the owner's key and the context's state, for whoever has the code; empty once used",
+                "kept": "sealed: the invite's code and the first access list, for the controller",
+                "joined_ms": "when somebody joined by it (ms since 1970); empty: nobody yet",
+                "kem_public": "the newcomer's public key that keyrings are sealed to",
+                "sig_public": "the newcomer's public key that verifies what they sign",
+                "mac": "binds both keys to the invite's code",
             }
         ),
         "clients": _table(
@@ -245,6 +263,15 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
                 "sealed": "sealed: title, text, from and to whom, whether it is done; its padded length is readable",
             }
         ),
+        "partitions": _table(
+            {
+                "partition_id": "the opaque, random id of the partition",
+                "generation": _GENERATION,
+                "version": "counts the changes of the name",
+                "updated_ms": "when the name was last changed (ms since 1970)",
+                "sealed": "sealed: name and description; its padded length is readable",
+            }
+        ),
         "audit_heads": _table(
             {
                 "seq": "the number of the newest audit entry",
@@ -260,6 +287,7 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
                 "categories": "which categories of content it touched",
                 "entry": "the entry: who, through which client and grant, what, how many; never content",
                 "hash": "links the entry to the one before",
+                "partitions": "which partitions it touched, by opaque ids",
             }
         ),
         # Of no context, and empty unless attempts are counted in the database.

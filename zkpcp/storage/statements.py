@@ -19,7 +19,19 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Final
 
-FILES: Final = ("audit", "contexts", "counters", "credentials", "grants", "handoffs", "index", "pages", "profiles")
+FILES: Final = (
+    "audit",
+    "contexts",
+    "counters",
+    "credentials",
+    "grants",
+    "handoffs",
+    "index",
+    "invites",
+    "pages",
+    "partitions",
+    "profiles",
+)
 
 _SECTION: Final = re.compile(r"^-- name: (\S+)\n", re.MULTILINE)
 _COMMENT: Final = re.compile(r"^--.*\n", re.MULTILINE)

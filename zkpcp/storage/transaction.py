@@ -13,7 +13,9 @@ from zkpcp.storage.driver import Driver
 from zkpcp.storage.grants import SqlGrants
 from zkpcp.storage.handoffs import SqlHandoffs
 from zkpcp.storage.index import SqlIndex
+from zkpcp.storage.invites import SqlInvites
 from zkpcp.storage.pages import SqlPages
+from zkpcp.storage.partitions import SqlPartitions
 from zkpcp.storage.profiles import SqlProfiles
 
 
@@ -34,6 +36,11 @@ class SqlTransaction:
     def credentials(self) -> SqlCredentials:
         """Seed wraps and sessions."""
         return SqlCredentials(self._driver)
+
+    @property
+    def invites(self) -> SqlInvites:
+        """Invites that are under way."""
+        return SqlInvites(self._driver)
 
     @property
     def grants(self) -> SqlGrants:
@@ -59,6 +66,11 @@ class SqlTransaction:
     def index(self) -> SqlIndex:
         """Search indexes."""
         return SqlIndex(self._driver)
+
+    @property
+    def partitions(self) -> SqlPartitions:
+        """Names of partitions."""
+        return SqlPartitions(self._driver)
 
     @property
     def audit(self) -> SqlAudit:

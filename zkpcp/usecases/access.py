@@ -12,10 +12,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from zkpcp.core import roster as roster_format
+from zkpcp.core.access import Right, Rights
 from zkpcp.core.audit import Action, Channel, Outcome
 from zkpcp.core.grants import GRANT_IDLE_LIFETIME_S, Actor
-from zkpcp.core.scopes import effective, known_scopes
-from zkpcp.core.slots import MAIN_PARTITION, memory_slot
+from zkpcp.core.roster import SUSPENDED
+from zkpcp.core.scopes import effective, known_scopes, scopes_of_role
+from zkpcp.core.slots import memory_slot
 from zkpcp.core.stored import AccessView, ContextRow, KeyringRow
 from zkpcp.errors import CorruptError, InvalidTokenError
 from zkpcp.usecases.audit_log import record
@@ -28,6 +31,8 @@ from zkpcp.vault.secrets import TokenSecret, parse_token
 _REFUSED = "the access token is not valid here"
 _LOCKED = "this context is locked; its owner can unlock it on the management pages"
 _NO_KEY_COPY = "the key copy for this connection is not ready; it is made at the owner's next sign-in"
+
+_SUSPENDED = "the access of the person behind this connection is suspended; the controller of the context can end that"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -72,13 +77,25 @@ class Acting:
         return self.context.context_id
 
     def readable_slots(self) -> frozenset[str]:
-        """The memory slots whose pages this caller may see: scopes decide, and keys must be there (SCOPE-02)."""
+        """The memory slots whose pages this caller may see: scopes, access list and keys decide (SCOPE-02, 04, 05)."""
         if "memory:read" not in self.scopes:
             return frozenset()
-        slots = {memory_slot(MAIN_PARTITION, sensitive=False)}
-        if "memory.sensitive:read" in self.scopes:
-            slots.add(memory_slot(MAIN_PARTITION, sensitive=True))
+        wanted = (False, True) if "memory.sensitive:read" in self.scopes else (False,)
+        slots = {memory_slot(each, sensitive=flag) for each in self.partitions_with("read") for flag in wanted}
         return frozenset(slots) & self.keys.readable_slots()
+
+    @property
+    def rights(self) -> Rights:
+        """What the access lists let this caller do, by partition (SCOPE-04, SCOPE-06)."""
+        return self.keys.roster.acting_rights(self.actor.principal, self.actor.on_behalf_of)
+
+    def partitions_with(self, right: Right) -> frozenset[str]:
+        """The ids of the partitions in which the access lists give this right."""
+        return frozenset(partition for partition, rights in self.rights.items() if right in rights)
+
+    def may(self, right: Right, partition: str) -> bool:
+        """Whether the access lists give this right in a partition."""
+        return right in self.rights.get(partition, ())
 
 
 async def authenticate(services: Services, context: ContextRow, token_text: str) -> Caller | LockedCaller:
@@ -96,7 +113,7 @@ async def authenticate(services: Services, context: ContextRow, token_text: str)
     if context.locked_ms is not None:
         return LockedCaller(context, grant.actor, scopes, _LOCKED)
     if view.keyring is None:
-        return LockedCaller(context, grant.actor, scopes, _NO_KEY_COPY)
+        return LockedCaller(context, grant.actor, scopes, _what_ends_the_wait(view))
     return Caller(context, view, view.keyring, token, scopes)
 
 
@@ -111,13 +128,17 @@ async def acting(services: Services, caller: Caller) -> AsyncIterator[Acting]:
         await _record_tampering(services, caller)
         raise InvalidTokenError(_REFUSED)
     with keys:
-        yield Acting(caller.context, caller.actor, caller.scopes, Channel.MCP, keys)
+        grant, context = caller.access.grant, caller.context
+        role = keys.roster.role(grant.on_behalf_of or grant.principal)
+        scopes = caller.scopes & scopes_of_role(role, context.offer)
+        yield Acting(context, caller.actor, scopes, Channel.MCP, keys)
 
 
-def owner_acting(session: OpenSession) -> Acting:
-    """A signed-in controller on the management surface: every scope there is."""
+def acting_as(session: OpenSession) -> Acting:
+    """Whoever is signed in, on the management surface: every scope there is, within the access lists."""
     offer = session.context.offer
-    scopes = effective(known_scopes(offer), offer)
+    role = session.keyring.roster.role(session.principal)
+    scopes = effective(known_scopes(offer), offer) & scopes_of_role(role, offer)
     return Acting(session.context, session.actor, scopes, Channel.MANAGEMENT, session.keyring)
 
 
@@ -133,6 +154,15 @@ def _open(caller: Caller) -> OpenKeyring:
         return holders.open_grant(grant, opened, caller.access.roster, caller.keyring)
     finally:
         opened.seed.wipe()
+
+
+def _what_ends_the_wait(view: AccessView) -> str:
+    # Nothing is opened here, so the roster is not verified: it decides about a sentence and nothing else.
+    try:
+        role = roster_format.parse(view.roster.body).role(view.grant.on_behalf_of or view.grant.principal)
+    except CorruptError:
+        role = ""
+    return _SUSPENDED if role == SUSPENDED else _NO_KEY_COPY
 
 
 async def _record_tampering(services: Services, caller: Caller) -> None:

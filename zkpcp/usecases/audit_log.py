@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
+from typing import Final
 
 from zkpcp.core import audit
 from zkpcp.core.audit import Channel, Entry, Outcome
 from zkpcp.core.grants import Actor
-from zkpcp.core.stored import AuditRow
+from zkpcp.core.stored import AuditRow, ContextRow
 from zkpcp.ports import Transaction
 from zkpcp.usecases.services import Services
+
+ANY_PARTITION: Final = "any"
+"""Stands for partitions that nobody without a key can name; no access list has it, so it is closed to every reader."""
 
 _NO_COUNTS: Mapping[str, int] = MappingProxyType({})
 
@@ -65,6 +69,12 @@ async def record(
         categories=entry.categories,
         entry=canonical,
         hash=audit.follow_stored(head.hash, canonical),
+        partitions=entry.partitions,
     )
     await tx.audit.append(row)
     return entry
+
+
+def swept_partitions(context: ContextRow) -> tuple[str, ...]:
+    """What the entry of a sweep says: with several partitions it would tell that something ended in a closed one."""
+    return (ANY_PARTITION,) if context.is_partitioned else ()

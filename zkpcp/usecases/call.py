@@ -9,12 +9,13 @@ act that ends without an entry is a bug and raises.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from zkpcp.core.audit import Action, Channel, Outcome
 from zkpcp.core.grants import Actor
+from zkpcp.core.slots import partition_of
 from zkpcp.errors import (
     ConflictError,
     CorruptError,
@@ -39,17 +40,23 @@ _OUTCOMES: tuple[tuple[type[RefusedError], Outcome], ...] = (
 
 @dataclass(slots=True)
 class Call:
-    """One act in progress. ``categories``, ``object_ids`` and ``counts`` gather what its entry will say."""
+    """One act in progress; ``categories``, ``partitions``, ``object_ids``, ``counts`` say what its entry will."""
 
     services: Services
     acting: Acting
     action: str
     started_ms: int
     categories: set[str] = field(default_factory=set)
+    partitions: set[str] = field(default_factory=set)
     object_ids: set[str] = field(default_factory=set)
     counts: dict[str, int] = field(default_factory=dict)
     decrypted: bool = False
     recorded: bool = False
+
+    def looks_into(self, slots: Iterable[str]) -> None:
+        """Note the partitions of memory slots that this act works on."""
+        if self.acting.context.is_partitioned:
+            self.partitions.update(filter(None, map(partition_of, slots)))
 
     async def record(self, tx: Transaction, outcome: Outcome = Outcome.OK) -> None:
         """Write the entry, last thing in the transaction, and note the grant's use (kept to the minute)."""
@@ -65,6 +72,7 @@ class Call:
             outcome=outcome,
             actor=self.acting.actor,
             categories=self.categories,
+            partitions=self.partitions,
             object_ids=self.object_ids,
             decrypted=self.decrypted,
             counts=self.counts,
@@ -104,6 +112,7 @@ def outcome_of(error: RefusedError) -> Outcome:
 async def _record_failure(call: Call, outcome: Outcome) -> None:
     # What the failed act had found stays out: whether an object exists is not told through the log either.
     call.object_ids.clear()
+    call.partitions.clear()
     call.counts.clear()
     async with call.services.store.write() as tx:
         await call.record(tx, outcome)

@@ -24,7 +24,7 @@ from zkpcp.core.client_documents import ClientDocumentError, is_client_url
 from zkpcp.core.grants import CODE_LIFETIME_S, PENDING_AUTHORIZATION_S, Actor
 from zkpcp.core.oauth_params import Params
 from zkpcp.core.schemas import canonical_json
-from zkpcp.core.scopes import OFFLINE_ACCESS, canonical, effective
+from zkpcp.core.scopes import OFFLINE_ACCESS, canonical, effective, scopes_of_role
 from zkpcp.core.stored import AuthorizationRow, ClientRow, ContextRow, GrantRow, TokenRow
 from zkpcp.errors import InvalidInputError, InvalidTokenError, NotFoundError
 from zkpcp.ports import Transaction
@@ -160,15 +160,18 @@ async def approve(
     session_token: TokenSecret,
     ticket: Ticket,
     ticked: Collection[str],
+    agent: str | None = None,
 ) -> Approved | Denied:
     """Make a new grant of what was both asked for and ticked, and a code for it; Denied when nothing over data is left.
+
+    With ``agent`` the app acts as that agent, on behalf of whoever approves (SCOPE-06).
 
     Raises NotFoundError for a request that was answered, has expired or belongs to another session, ConflictError when
     the context changed meanwhile.
     """
     async with services.store.write() as tx:
         taken = await _take(tx, services, session, session_token, ticket)
-        answer = None if taken is None else await _answer(tx, services, session, taken, ticked)
+        answer = None if taken is None else await _answer(tx, services, session, taken, ticked, agent)
     if answer is None:  # raised out here: an expired request stays deleted
         raise NotFoundError(_GONE)
     return answer
@@ -211,13 +214,14 @@ async def _answer(
     session: OpenSession,
     pending: AuthorizationRow,
     ticked: Collection[str],
+    agent: str | None,
 ) -> Approved | Denied:
-    offer = session.context.offer
-    scopes = effective(set(pending.scopes) & set(ticked), offer)
+    offer, role = session.context.offer, session.keyring.roster.role(session.principal)
+    scopes = effective(set(pending.scopes) & set(ticked), offer) & scopes_of_role(role, offer)
     if scopes <= {OFFLINE_ACCESS}:
         return await _deny(tx, services, session, pending)
     client = _as_shown(services, pending)
-    made = new_grant(services, session, client, canonical(scopes, offer))
+    made = new_grant(services, session, client, canonical(scopes, offer), agent=agent)
     try:
         code, row = _code(services, pending, made.row, made.opened)
     finally:

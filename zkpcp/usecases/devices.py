@@ -52,7 +52,7 @@ async def device_of(services: Services, context: ContextRow | None, mark: str | 
 
 async def _wrap(services: Services, context: ContextRow) -> SeedWrapRow | None:
     async with services.store.read() as tx:
-        return await tx.credentials.wrap(context.context_id, context.controller, "passphrase")
+        return await tx.credentials.wrap(context.context_id, context.owner, "passphrase")
 
 
 def _mac(wrap: SeedWrapRow, body: bytes) -> bytes:

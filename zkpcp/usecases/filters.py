@@ -1,13 +1,16 @@
-"""Which pages a search or a listing considers: by path, type, tags and lifecycle (MEM-18)."""
+"""Which pages a search or a listing considers: by path, type, tags, lifecycle and partition (MEM-18)."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from zkpcp.core import terms as term_format
 from zkpcp.core.pages import Head
 from zkpcp.core.paths import parse_prefix
 from zkpcp.core.schemas import JsonValue
+from zkpcp.core.slots import partition_of
+from zkpcp.usecases.partition_names import PartitionNames
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -20,6 +23,7 @@ class Filters:
     tags: tuple[str, ...] = ()
     include_stale: bool = True
     include_archived: bool = False
+    partition: str | None = None
 
     def check(self) -> None:
         """Raise InvalidInputError for a prefix that no path can have; ``prefix_field`` is what the violation names."""
@@ -34,6 +38,13 @@ class Filters:
             and (self.include_archived or head.lifecycle != "archived")
             and (self.include_stale or head.lifecycle != "stale")
         )
+
+    def slots(self, open_slots: Collection[str], names: PartitionNames) -> frozenset[str]:
+        """Those of the open slots that are asked for. Raises InvalidInputError for a partition that is not open."""
+        if self.partition is None:
+            return frozenset(open_slots)
+        wanted = names.id_of(self.partition, "/partition")
+        return frozenset(slot for slot in open_slots if partition_of(slot) == wanted)
 
     def terms(self) -> list[str]:
         """Terms that every page which passes has."""
@@ -50,4 +61,5 @@ class Filters:
             "tags": [*sorted(self.tags)],
             "stale": self.include_stale,
             "archived": self.include_archived,
+            **({} if self.partition is None else {"partition": self.partition}),
         }

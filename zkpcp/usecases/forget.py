@@ -19,6 +19,7 @@ from zkpcp.usecases.access import Acting
 from zkpcp.usecases.call import calling
 from zkpcp.usecases.inbox import admit_waiting
 from zkpcp.usecases.indexing import index_page
+from zkpcp.usecases.partition_names import require_right
 from zkpcp.usecases.recall import NOT_THERE, check_one_of, find_page, open_found
 from zkpcp.usecases.remember import CHANGED, parse_expected
 from zkpcp.usecases.services import Services
@@ -82,6 +83,8 @@ async def delete_page(
                 raise NotFoundError(NOT_THERE)
             call.decrypted = True
             page = open_found(acting, row, path, page_id)
+            call.looks_into([row.slot])
+            require_right(acting, "write", page.partition)
             if expected_ms is not None and expected_ms != page.updated_ms:
                 raise ConflictError(CHANGED)
             if page.is_sensitive and "memory.sensitive:write" not in acting.scopes:
@@ -109,6 +112,7 @@ async def list_deleted(services: Services, acting: Acting, *, limit: int = MOST_
         call.counts["pages"] = len(rows)
         call.object_ids.update(row.head.page_id for row in rows)
         call.categories.update(category_of(row.head.slot) for row in rows)
+        call.looks_into(row.head.slot for row in rows)
         listed = []
         for row in rows:
             head = records.open_head(acting.keys, row.head)
@@ -154,6 +158,7 @@ async def recover_page(services: Services, acting: Acting, page_id: str) -> Reco
                 await index_page(tx, services, acting, page_id, after=page, terms=terms)
             call.object_ids.add(page_id)
             call.categories = {category_of(row.slot)}
+            call.looks_into([row.slot])
             await call.record(tx)
         return Recovered(page.id, page.path.value)
 

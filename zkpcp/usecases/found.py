@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from zkpcp.core import profile as profile_format
 from zkpcp.core.audit import Action, Channel
 from zkpcp.core.grants import Actor, parse_handle, parse_principal
-from zkpcp.core.stored import ContextRow, ProfileChangeRow, ProfileRow, SeedWrapRow
+from zkpcp.core.stored import FIRST_PERSON, ContextRow, ProfileChangeRow, ProfileRow, SeedWrapRow
 from zkpcp.errors import ConflictError, InvalidInputError, Violation
 from zkpcp.usecases.audit_log import record
 from zkpcp.usecases.profile import own_namespace
@@ -18,7 +18,6 @@ from zkpcp.vault.holders import Founding
 from zkpcp.vault.secrets import RecoveryCode, check_passphrase, new_recovery_code, passphrase_bytes, wipe
 
 KINDS = ("personal", "work", "team")
-DEFAULT_PRINCIPAL = "human:owner"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +35,22 @@ async def found_context(
     kind: str,
     passphrase: str,
     name: str | None = None,
-    principal: str = DEFAULT_PRINCIPAL,
+    principal: str = FIRST_PERSON,
+    organization: str | None = None,
 ) -> Founded:
     """Make a context controlled by ``principal``; with a ``name`` its profile begins with it.
 
-    Raises InvalidInputError for a handle, kind, principal or passphrase that breaks its rule, ConflictError when the
-    handle is taken. Takes the time of one Argon2id run.
+    With ``organization`` (a host name) that organization controls it, through ``human:owner``, who sets it up; never a
+    personal one (CTX-01). What a context is for, and who controls it, is written here and nowhere else (CTX-03).
+
+    Raises InvalidInputError for a handle, kind, principal, organization or passphrase that breaks its rule,
+    ConflictError when the handle is taken. Takes the time of one Argon2id run.
     """
     parse_handle(handle)
     parse_principal(principal)
     check_passphrase(passphrase)
+    if organization is not None:
+        _check_organization(organization, kind, principal)
     if not principal.startswith("human:"):
         rule = "a context is set up by a person: human:<id>"
         raise InvalidInputError("the principal is not valid", [Violation("principal", rule)])
@@ -58,8 +63,8 @@ async def found_context(
         context_id=services.new_id("ctx"),
         handle=handle,
         kind=kind,
-        controller=principal,
-        controller_type="human",
+        controller=principal if organization is None else f"org:{organization}",
+        controller_type="human" if organization is None else "org",
         created_ms=services.clock.now_ms(),
     )
     founding = holders.found(context.context_id, principal, services.entropy)
@@ -73,10 +78,21 @@ async def found_context(
     return Founded(context, code)
 
 
+def _check_organization(organization: str, kind: str, principal: str) -> None:
+    try:
+        parse_principal(f"org:{organization}")
+    except InvalidInputError:
+        rule = "must be a host name such as acme.example, in lower case"
+        raise InvalidInputError("the organization is not valid", [Violation("organization", rule)]) from None
+    if kind == "personal" or principal != FIRST_PERSON:
+        rule = "must be left out for a personal context: no organization has a part in it"
+        raise InvalidInputError("the organization is not valid", [Violation("organization", rule)])
+
+
 async def _wraps(
     services: Services, context: ContextRow, founding: Founding, passphrase: str, code: RecoveryCode
 ) -> tuple[SeedWrapRow, SeedWrapRow]:
-    place = (context.context_id, context.controller, founding.opened)
+    place = (context.context_id, context.owner, founding.opened)
     secret = passphrase_bytes(passphrase)
     try:
         async with services.passphrase_gate:
@@ -115,7 +131,7 @@ async def _save(
             context.context_id,
             action=Action.CONTEXT_CREATED,
             channel=Channel.MANAGEMENT,
-            actor=Actor(context.controller),
+            actor=Actor(context.owner),
             categories=("keys",) if profile is None else ("keys", profile[0].namespace),
         )
 
@@ -127,9 +143,9 @@ def _first_profile(
     namespace = own_namespace(context.kind)
     at_ms = context.created_ms
     first = profile_format.update(namespace, None, {"name": name}, now_ms=at_ms, schemas=services.schemas)
-    with holders.open_principal(context.controller, founding.opened, founding.roster, founding.keyring) as keys:
+    with holders.open_principal(context.owner, founding.opened, founding.roster, founding.keyring) as keys:
         row = records.seal_profile(keys, namespace, first.profile, 1, at_ms, services.entropy)
         change = records.seal_change(
-            keys, row, first.changed, principal=context.controller, client=None, entropy=services.entropy
+            keys, row, first.changed, principal=context.owner, client=None, entropy=services.entropy
         )
     return row, change

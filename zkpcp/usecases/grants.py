@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from zkpcp.core.audit import Action, Channel
 from zkpcp.core.client_names import clean_name
 from zkpcp.core.grants import GRANT_IDLE_LIFETIME_S, Actor
-from zkpcp.core.scopes import OFFLINE_ACCESS, Offer, canonical, default_grant, effective, known_scopes
+from zkpcp.core.roster import AGENT
+from zkpcp.core.scopes import (
+    OFFLINE_ACCESS,
+    Offer,
+    canonical,
+    default_grant,
+    effective,
+    known_scopes,
+    scopes_of_role,
+)
 from zkpcp.core.stored import ClientRow, ContextRow, GrantRow
 from zkpcp.errors import ConflictError, InvalidInputError, NotFoundError, Violation
 from zkpcp.ports import Transaction
@@ -39,16 +48,18 @@ class HeadlessGrant:
 
 async def list_grants(services: Services, session: OpenSession) -> Sequence[GrantRow]:
     """The active grants, newest first: all for the controller, their own for everybody else."""
-    whose = None if session.principal == session.context.controller else session.principal
+    whose = None if session.keyring.is_controller else session.principal
     async with services.store.read() as tx:
-        return await tx.grants.list_grants(session.context.context_id, whose)
+        grants = await tx.grants.list_grants(session.context.context_id)
+    return [grant for grant in grants if whose is None or whose in (grant.principal, grant.on_behalf_of)]
 
 
 async def revoke_grant(services: Services, session: OpenSession, grant_id: str) -> None:
     """End a grant at once. Raises NotFoundError when there is no such active grant that this principal may end."""
     async with services.store.write() as tx:
         grant = await tx.grants.grant(session.context.context_id, grant_id, lock=True)
-        may_end = grant is not None and session.principal in (grant.principal, session.context.controller)
+        people = () if grant is None else (grant.principal, grant.on_behalf_of)
+        may_end = session.keyring.is_controller or session.principal in people
         if grant is None or not may_end or grant.status != "active":
             raise NotFoundError("there is no such active grant")
         actor = Actor(session.principal, grant.client_id, grant.grant_id)
@@ -79,16 +90,19 @@ async def end_grant(
 
 
 async def create_grant(
-    services: Services, session: OpenSession, *, client_name: str, scopes: str = ""
+    services: Services, session: OpenSession, *, client_name: str, scopes: str = "", agent: str | None = None
 ) -> HeadlessGrant:
-    """Make a grant for a program of the owner's, approved by being signed in; no scopes ask for the default grant.
+    """Make a grant for a program of one's own, approved by being signed in; no scopes ask for the default grant.
 
-    Raises InvalidInputError for a name that shows nothing and for scopes that do not exist or open nothing.
+    With ``agent`` the program acts as that agent, on behalf of whoever is signed in (SCOPE-06). Raises
+    InvalidInputError for a name that shows nothing, for scopes that do not exist or open nothing, for no such agent.
     """
     name = clean_name(client_name)
     if not name:
         raise InvalidInputError("the client needs a name", [Violation("client_name", "must show something")])
     granted = own_scopes(scopes, session.context.offer)
+    if not set(granted) <= scopes_of_role(session.keyring.roster.role(session.principal), session.context.offer):
+        raise InvalidInputError("a scope is not yours to give", [Violation("scope", "must be among your own rights")])
     context_id = session.context.context_id
     client = ClientRow(
         context_id=context_id,
@@ -99,7 +113,7 @@ async def create_grant(
         refreshable=OFFLINE_ACCESS in granted,
         created_ms=services.clock.now_ms(),
     )
-    made = new_grant(services, session, client, granted)
+    made = new_grant(services, session, client, granted, agent=agent)
     try:
         async with services.store.write() as tx:
             await tx.grants.add_client(client)
@@ -117,14 +131,21 @@ async def connect_own(tx: Transaction, services: Services, session: OpenSession,
     return HeadlessGrant(grant_id, client_id, issued.access, issued.refresh, issued.expires_in_s, issued.scopes)
 
 
-def new_grant(services: Services, session: OpenSession, client: ClientRow, scopes: tuple[str, ...]) -> NewGrant:
-    """Make the keys of a grant that the signed-in principal approves; the caller wipes its seed."""
+def new_grant(
+    services: Services, session: OpenSession, client: ClientRow, scopes: tuple[str, ...], *, agent: str | None = None
+) -> NewGrant:
+    """Make the keys of a grant that the signed-in principal approves; the caller wipes its seed.
+
+    Raises InvalidInputError for an agent that does not belong to the context.
+    """
+    if agent is not None and session.keyring.roster.role(agent) != AGENT:
+        raise InvalidInputError("there is no such agent", [Violation("agent", "must be an agent of this context")])
     now_ms = services.clock.now_ms()
     unkeyed = GrantRow(
         context_id=session.context.context_id,
         grant_id=services.new_id("grt"),
-        principal=session.principal,
-        on_behalf_of=None,
+        principal=agent or session.principal,
+        on_behalf_of=session.principal if agent else None,
         client_id=client.client_id,
         client_name=client.name,
         scopes=scopes,

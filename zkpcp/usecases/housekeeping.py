@@ -15,7 +15,7 @@ from zkpcp.core.extensions import HANDOFF, KNOWN
 from zkpcp.core.grants import GRANT_IDLE_LIFETIME_S, SESSION_IDLE_S
 from zkpcp.core.stored import ContextRow
 from zkpcp.ports import Transaction
-from zkpcp.usecases.audit_log import record
+from zkpcp.usecases.audit_log import record, swept_partitions
 from zkpcp.usecases.clients import sweep_unused
 from zkpcp.usecases.grants import end_idle_grants
 from zkpcp.usecases.services import Services
@@ -45,22 +45,27 @@ async def sweep(services: Services, context: ContextRow) -> None:
         await tx.grants.sweep_tokens(context.context_id, now_ms, GRANT_IDLE_LIFETIME_S * 1000)
         await tx.grants.sweep_authorizations(context.context_id, now_ms)
         await sweep_unused(tx, services, context.context_id)
+        await tx.invites.sweep(context.context_id, now_ms)
         await tx.credentials.end_sessions_before(context.context_id, now_ms, SESSION_IDLE_S * 1000)
         ctx = context.context_id
-        await _note(tx, services, ctx, "memory", "pages", await tx.pages.delete_expired(ctx, now_ms))
-        await _note(tx, services, ctx, "memory", "deleted_pages", await tx.pages.purge_deleted(ctx, now_ms))
-        await _note(tx, services, ctx, KNOWN[HANDOFF].stem, "handoffs", await tx.handoffs.delete_expired(ctx, now_ms))
+        await _note(tx, services, context, "memory", "pages", await tx.pages.delete_expired(ctx, now_ms))
+        await _note(tx, services, context, "memory", "deleted_pages", await tx.pages.purge_deleted(ctx, now_ms))
+        left = await tx.handoffs.delete_expired(ctx, now_ms)
+        await _note(tx, services, context, KNOWN[HANDOFF].stem, "handoffs", left)
 
 
-async def _note(tx: Transaction, services: Services, context_id: str, category: str, counted: str, number: int) -> None:
+async def _note(
+    tx: Transaction, services: Services, context: ContextRow, category: str, counted: str, number: int
+) -> None:
     if not number:
         return
     await record(
         tx,
         services,
-        context_id,
+        context.context_id,
         action=Action.RETENTION_SWEEP,
         channel=Channel.SYSTEM,
         categories=(category,),
+        partitions=swept_partitions(context) if category == "memory" else (),
         counts={counted: number},
     )

@@ -11,7 +11,7 @@ from typing import Final
 
 from zkpcp.core import terms as term_format
 from zkpcp.core.audit import Action, Outcome
-from zkpcp.core.slots import MAIN_PARTITION, SubKeyRef, memory_slot
+from zkpcp.core.slots import SubKeyRef, is_sensitive
 from zkpcp.core.stored import InboxRow
 from zkpcp.errors import ConflictError, CorruptError
 from zkpcp.ports import Transaction
@@ -29,14 +29,17 @@ AT_ONCE: Final = 50
 async def admit_waiting(call: Call) -> bool:
     """Admit what waits in the inboxes this caller can open. True when more is left than one request admits."""
     services, acting = call.services, call.acting
-    slot = memory_slot(MAIN_PARTITION, sensitive=True)
-    if slot not in acting.readable_slots() or not acting.keys.holds(SubKeyRef(slot, "inbox")):
+    slots = [
+        slot for slot in acting.readable_slots() if is_sensitive(slot) and acting.keys.holds(SubKeyRef(slot, "inbox"))
+    ]
+    if not slots:
         return False
     async with services.store.read() as tx:
-        waiting = await tx.pages.inbox(acting.context_id, (slot,), AT_ONCE + 1)
+        waiting = await tx.pages.inbox(acting.context_id, slots, AT_ONCE + 1)
     if not waiting:
         return False
     call.decrypted = True
+    call.looks_into(row.slot for row in waiting)
     async with services.store.write() as tx:
         refused = [row.page_id for row in waiting[:AT_ONCE] if not await _admit(tx, services, acting, row)]
         if refused:
@@ -49,6 +52,7 @@ async def admit_waiting(call: Call) -> bool:
                 outcome=Outcome.ERROR,
                 actor=acting.actor,
                 categories=("memory.sensitive",),
+                partitions=call.partitions,
                 object_ids=refused,
             )
     return len(waiting) > AT_ONCE

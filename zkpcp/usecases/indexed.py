@@ -185,9 +185,9 @@ class OpenIndex:
         return new
 
 
-async def open_index(tx: Transaction, acting: Acting, now_ms: int) -> OpenIndex | None:
-    """The index of all slots the caller may read; None when one of them has pages that are not indexed."""
-    slots = sorted(acting.readable_slots())
+async def open_index(tx: Transaction, acting: Acting, now_ms: int, among: Collection[str]) -> OpenIndex | None:
+    """The index of these slots, which the caller may read; None when one of them has pages that are not indexed."""
+    slots = sorted(among)
     tallies = {each.slot: (each.pages, each.marks) for each in await tx.pages.tally(acting.context_id, slots, now_ms)}
     rows = {row.slot: row for row in await tx.index.slots(acting.context_id, slots)}
     parts: list[_Part] = []

@@ -59,6 +59,7 @@ async def list_entries(
                 action=filters.action,
                 category=filters.category,
                 outcome=filters.outcome,
+                partitions=_open_partitions(acting),
             )
         if not _may_filter_by(acting, filters.category):
             rows = ()
@@ -84,8 +85,15 @@ def _for_reader(acting: Acting, entry: Entry) -> Entry:
         entry,
         is_controller=acting.keys.is_controller,
         readable_categories=readable_categories(acting.scopes),
-        readable_partitions=("main",) if "memory:read" in acting.scopes else (),
+        readable_partitions=acting.partitions_with("read") if "memory:read" in acting.scopes else (),
     )
+
+
+def _open_partitions(acting: Acting) -> frozenset[str] | None:
+    # That something was done in a closed partition, and when, is part of what is closed (MEM-13).
+    if acting.keys.is_controller or not acting.context.is_partitioned:
+        return None
+    return frozenset(acting.rights)
 
 
 def readable_categories(scopes: frozenset[str]) -> frozenset[str]:

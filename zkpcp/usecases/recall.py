@@ -9,7 +9,7 @@ from zkpcp.core.instants import to_rfc3339
 from zkpcp.core.pages import Head, Page
 from zkpcp.core.paths import parse_path
 from zkpcp.core.schemas import JsonValue
-from zkpcp.core.slots import category_of
+from zkpcp.core.slots import MAIN_PARTITION, category_of
 from zkpcp.core.stored import PageRow
 from zkpcp.errors import ForbiddenError, InvalidInputError, NotFoundError, TamperedError, Violation
 from zkpcp.ports import Transaction
@@ -18,6 +18,7 @@ from zkpcp.usecases.call import Call, calling
 from zkpcp.usecases.filters import Filters
 from zkpcp.usecases.inbox import admit_waiting
 from zkpcp.usecases.indexed import open_index
+from zkpcp.usecases.partition_names import partition_names
 from zkpcp.usecases.services import Services
 from zkpcp.vault import records
 from zkpcp.vault.cursors import open_cursor, seal_cursor
@@ -43,12 +44,14 @@ async def read_page(services: Services, acting: Acting, *, path: str | None = No
         await admit_waiting(call)
         async with services.store.read() as tx:
             row = await find_page(tx, call, path, page_id)
+            names = await partition_names(tx, call)
         if row is None:
             raise NotFoundError(NOT_THERE)
         call.decrypted = True
-        page = open_found(acting, row, path, page_id)
+        page = names.page(open_found(acting, row, path, page_id))
         call.object_ids.add(page.id)
         call.categories = {category_of(row.slot)}
+        call.looks_into([row.slot])
         async with services.store.write() as tx:
             await call.record(tx)
         return page
@@ -64,7 +67,7 @@ async def list_pages(
         after = open_cursor(acting.keys, LIST, filters.as_json(), cursor) if cursor is not None else None
         await admit_waiting(call)
         async with services.store.read() as tx:
-            heads = [head for head in await directory(tx, call, filters.prefix) if filters.admit(head)]
+            heads = [head for head in await directory(tx, call, filters) if filters.admit(head)]
         heads.sort(key=_by_path)
         if isinstance(after, str):
             heads = [head for head in heads if head.path.folded > after]
@@ -90,6 +93,7 @@ def head_as_json(head: Head) -> dict[str, JsonValue]:
         "sensitivity": head.sensitivity,
     }
     optional: dict[str, JsonValue] = {
+        "partition": None if head.partition == MAIN_PARTITION else head.partition,
         "type": head.type,
         "tags": list(head.tags) or None,
         "valid_from": head.valid_from,
@@ -122,17 +126,24 @@ def open_found(acting: Acting, row: PageRow, path: str | None, page_id: str | No
     return page
 
 
-async def directory(tx: Transaction, call: Call, prefix: str = "") -> list[Head]:
-    """The heads of all pages the caller may see whose path begins with ``prefix``: from the index if there is one."""
+async def directory(tx: Transaction, call: Call, filters: Filters | None = None) -> list[Head]:
+    """The heads of all pages the caller may see, in the partition and below the prefix of ``filters``.
+
+    They come from the index if there is one, and say their partition's name.
+    """
     acting, now_ms = call.acting, call.services.clock.now_ms()
-    opened = await open_index(tx, acting, now_ms)
+    wanted = filters or Filters()
+    names = await partition_names(tx, call)
+    slots = wanted.slots(acting.readable_slots(), names)
+    call.looks_into(slots)
+    opened = await open_index(tx, acting, now_ms, slots)
     if opened is not None:
         call.decrypted = call.decrypted or opened.pages > 0
-        return await opened.directory(prefix)
-    rows = await tx.pages.heads(acting.context_id, acting.readable_slots(), now_ms)
+        return [*names.heads(await opened.directory(wanted.prefix))]
+    rows = await tx.pages.heads(acting.context_id, slots, now_ms)
     call.decrypted = call.decrypted or bool(rows)
-    heads = [records.open_head(acting.keys, row) for row in rows]
-    return [head for head in heads if head.path.has_prefix(prefix)]
+    heads = names.heads(records.open_head(acting.keys, row) for row in rows)
+    return [head for head in heads if head.path.has_prefix(wanted.prefix)]
 
 
 def _note(call: Call, heads: Iterable[Head]) -> None:

@@ -1,4 +1,7 @@
-"""Writing a page: create or replace it, in the slot its sensitivity decides (MEM-02, MEM-05 to -09, MEM-21, -22)."""
+"""Writing a page: create or replace it, in the slot that its partition and sensitivity decide.
+
+Implements MEM-02, MEM-05 to MEM-09, MEM-12, MEM-21, MEM-22: moving a page needs write in both partitions.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,16 @@ from zkpcp.core import terms as term_format
 from zkpcp.core.audit import Action, Channel
 from zkpcp.core.instants import parse_rfc3339, read_field
 from zkpcp.core.pages import Author, Draft, Page
-from zkpcp.core.slots import MAIN_PARTITION, SubKeyRef, category_of
+from zkpcp.core.slots import SubKeyRef, category_of
 from zkpcp.core.stored import PageRow
 from zkpcp.errors import ConflictError, ForbiddenError, InvalidInputError, TooLargeError, Violation
 from zkpcp.ports import Transaction
 from zkpcp.usecases.access import Acting
-from zkpcp.usecases.audit_log import record
+from zkpcp.usecases.audit_log import record, swept_partitions
 from zkpcp.usecases.call import Call, calling
 from zkpcp.usecases.inbox import admit_waiting
 from zkpcp.usecases.indexing import index_page
+from zkpcp.usecases.partition_names import default_partition, partition_names, require_right
 from zkpcp.usecases.services import Services
 from zkpcp.vault import records
 
@@ -60,6 +64,7 @@ async def write_page(
         # What this caller may read is no occupied path to it, also while it waits in quarantine.
         await admit_waiting(call)
         async with services.store.write() as tx:
+            draft = (await partition_names(tx, call)).draft(draft)
             stored = await _stored(tx, call, draft)
             if stored is None:
                 page = await _create(tx, call, draft, expected_ms)
@@ -67,6 +72,7 @@ async def write_page(
                 page = await _replace(tx, call, draft, stored, expected_ms)
             call.object_ids.add(page.id)
             call.categories.add(category_of(records.slot_of(page)))
+            call.looks_into([records.slot_of(page)])
             await call.record(tx)
         return Written(page.path.value, page.id, page.updated, created=stored is None)
 
@@ -104,6 +110,7 @@ async def _stored(tx: Transaction, call: Call, draft: Draft) -> PageRow | None:
             action=Action.RETENTION_SWEEP,
             channel=Channel.SYSTEM,
             categories=("memory",),
+            partitions=swept_partitions(acting.context),
             counts={"pages": swept},
         )
     if await tx.pages.by_tag(acting.context_id, generation, tag) is None:
@@ -117,8 +124,14 @@ async def _create(tx: Transaction, call: Call, draft: Draft, expected_ms: int | 
         raise ConflictError("there is no page at this path any more")
     if await tx.pages.count(acting.context_id) >= services.max_pages:
         raise TooLargeError(f"this context holds its limit of {services.max_pages} pages")
+    partition = str((draft.frontmatter or {}).get("partition") or default_partition(acting))
+    require_right(acting, "write", partition)
     page = page_format.create(
-        draft, page_id=services.new_id("pg"), now_ms=services.clock.now_ms(), author=author_of(acting)
+        draft,
+        page_id=services.new_id("pg"),
+        now_ms=services.clock.now_ms(),
+        author=author_of(acting),
+        default_partition=partition,
     )
     terms = encoded_terms(page)
     generation, tag = records.path_tag(acting.keys, page.path)
@@ -138,6 +151,8 @@ async def _replace(tx: Transaction, call: Call, draft: Draft, row: PageRow, expe
     call.decrypted = True
     stored = records.open_page(acting.keys, row)
     records.check_path(stored, draft.path)
+    call.looks_into([row.slot])
+    require_right(acting, "write", stored.partition)
     if expected_ms is not None and expected_ms != stored.updated_ms:
         raise ConflictError(CHANGED)
     if page_format.needs_sensitive_write(stored, draft) and "memory.sensitive:write" not in acting.scopes:
@@ -146,6 +161,7 @@ async def _replace(tx: Transaction, call: Call, draft: Draft, row: PageRow, expe
             ("memory:write", "memory.sensitive:write"),
         )
     page = page_format.update(stored, draft, now_ms=services.clock.now_ms(), author=author_of(acting))
+    require_right(acting, "write", page.partition)
     terms = encoded_terms(page)
     await tx.pages.replace(records.seal_page(acting.keys, page, row.version + 1, terms, services.entropy))
     await index_page(tx, services, acting, page.id, before=row, after=page, terms=terms)
@@ -153,12 +169,7 @@ async def _replace(tx: Transaction, call: Call, draft: Draft, row: PageRow, expe
 
 
 def _check_draft(draft: Draft, *, now_ms: int) -> None:
-    keys = draft.frontmatter or {}
-    partition = keys.get("partition", MAIN_PARTITION)
-    if partition != MAIN_PARTITION:
-        rule = f"this context has only the partition {MAIN_PARTITION}"
-        raise InvalidInputError("the partition does not exist", [Violation("/frontmatter/partition", rule)])
-    expires = keys.get("expires")
+    expires = (draft.frontmatter or {}).get("expires")
     if isinstance(expires, str) and parse_rfc3339(expires) <= now_ms:
         raise InvalidInputError("the page would be gone at once", [Violation("/frontmatter/expires", "must lie ahead")])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from zkpcp.core import asking, ranking
@@ -30,6 +30,7 @@ from zkpcp.usecases.call import Call, calling
 from zkpcp.usecases.filters import Filters
 from zkpcp.usecases.inbox import admit_waiting
 from zkpcp.usecases.indexed import open_index
+from zkpcp.usecases.partition_names import PartitionNames, names_for, partition_names
 from zkpcp.usecases.services import Services
 from zkpcp.vault import records
 from zkpcp.vault.cursors import open_cursor, seal_cursor
@@ -132,7 +133,8 @@ async def search_pages(
                 await _keep_phrases(tx, call, hits, asked, wanted)
             part = hits.scored[start : start + limit]
             await _open(tx, call, hits, part)
-        found = await _found(call, hits, part)
+            names = await names_for(tx, acting)
+        found = await _found(call, hits, part, names)
         end = start + limit
         next_cursor = seal_cursor(acting.keys, ACTION, bound, end, services.entropy) if end < len(hits.scored) else None
         async with services.store.write() as tx:
@@ -150,18 +152,26 @@ async def _hits(
     tx: Transaction, call: Call, asked: Asked, filters: Filters, as_of_ms: int | None, wanted: int
 ) -> _Hits:
     """The ranking, as far as ``wanted``. The index knows what is there now; an earlier time takes a scan."""
-    opened = await open_index(tx, call.acting, call.services.clock.now_ms()) if as_of_ms is None else None
+    slots = await _slots(tx, call, filters)
+    opened = await open_index(tx, call.acting, call.services.clock.now_ms(), slots) if as_of_ms is None else None
     if opened is None:
-        return await _scanned(tx, call, asked, filters, as_of_ms)
+        return await _scanned(tx, call, asked, filters, as_of_ms, slots)
     call.decrypted = call.decrypted or opened.pages > 0
     understood, scored, complete = await opened.search(asked, filters, MAX_RESULTS if asked.has_phrases else wanted)
     return _Hits(understood, scored[:MAX_RESULTS], exact=True, complete=complete, indexed=True)
 
 
-async def _scanned(tx: Transaction, call: Call, asked: Asked, filters: Filters, as_of_ms: int | None) -> _Hits:
+async def _slots(tx: Transaction, call: Call, filters: Filters) -> frozenset[str]:
+    slots = filters.slots(call.acting.readable_slots(), await partition_names(tx, call))
+    call.looks_into(slots)
+    return slots
+
+
+async def _scanned(
+    tx: Transaction, call: Call, asked: Asked, filters: Filters, as_of_ms: int | None, slots: frozenset[str]
+) -> _Hits:
     acting, services = call.acting, call.services
     now_ms = services.clock.now_ms()
-    slots = acting.readable_slots()
     vectors = await tx.pages.terms(acting.context_id, slots, now_ms)
     heads = {row.page_id: row for row in await tx.pages.heads(acting.context_id, slots, now_ms)}
     gone = as_of_ms is not None and await tx.pages.deleted_since(acting.context_id, slots, as_of_ms)
@@ -258,7 +268,7 @@ async def _open(tx: Transaction, call: Call, hits: _Hits, part: Sequence[Scored[
         raise TamperedError("the search index and the pages do not agree")
 
 
-async def _found(call: Call, hits: _Hits, part: Sequence[Scored[Head]]) -> list[Found]:
+async def _found(call: Call, hits: _Hits, part: Sequence[Scored[Head]], names: PartitionNames) -> list[Found]:
     finder = Finder(hits.query)
     found: list[Found] = []
     read = 0
@@ -266,7 +276,8 @@ async def _found(call: Call, hits: _Hits, part: Sequence[Scored[Head]]) -> list[
         opened = hits.pages.get(item.head.id)
         if opened is None:
             continue
-        found.append(_result(finder, hits.query, item, opened))
+        result = _result(finder, hits.query, item, opened)
+        found.append(replace(result, head=names.head(result.head)))
         call.object_ids.add(item.head.id)
         call.categories.add(category_of(records.slot_of(opened.page)))
         if finder.looked - read > _READ_AT_A_TIME:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from zkpcp.core.audit import Action, Channel, Outcome
 from zkpcp.core.grants import SESSION_IDLE_S, SESSION_LIFETIME_S, Actor
+from zkpcp.core.roster import SUSPENDED
 from zkpcp.core.stored import ContextRow, KeyringRow, RosterRow, SeedWrapRow, SessionRow
 from zkpcp.errors import CorruptError, InvalidInputError, InvalidTokenError, LockedError, SignInError, TamperedError
 from zkpcp.ports import Transaction
@@ -37,6 +38,8 @@ _SEEN_STEP_MS = 60_000
 """A session's last use is kept to the minute: less writing, and less to read from."""
 
 SIGN_IN_REFUSED = "account and passphrase do not fit together"
+_NO_KEY_COPY = "your key copy is not ready yet; it is made when the controller of this context signs in next"
+_SUSPENDED = "your access is suspended; the controller of this context can end that"
 RECOVERY_REFUSED = "account and recovery code do not fit together"
 
 
@@ -60,17 +63,21 @@ async def sign_in(
     """Open a session. ``principal`` defaults to the controller.
 
     Raises SignInError, always the same one, for an unknown context, an unknown principal, a wrong passphrase, and a
-    wrap whose Argon2 settings were lowered. The work is the same in each case.
+    wrap whose Argon2 settings were lowered. The work is the same in each case. Raises LockedError for somebody with the
+    right passphrase who has no keyring now: a newcomer, or a suspended member.
     """
-    name = principal or (context.controller if context else "")
+    name = principal or (context.owner if context else "")
     wrap, roster, keyring = await _sign_in_rows(services, context, name)
     opened = await _try_passphrase(services, wrap or _decoy(services), passphrase)
     if context is None:
         raise SignInError(SIGN_IN_REFUSED)
     try:
-        if wrap is None or opened is None or roster is None or keyring is None:
+        if wrap is None or opened is None or roster is None:
             await _record_sign_in(services, context, name if wrap else None, Outcome.DENIED)
             raise SignInError(SIGN_IN_REFUSED)
+        if keyring is None:
+            await _record_sign_in(services, context, name, Outcome.LOCKED)
+            raise LockedError(_what_ends_the_wait(name, opened, roster))
         return await _start(services, context, name, opened, roster, keyring)
     finally:
         if opened is not None:
@@ -78,7 +85,12 @@ async def sign_in(
 
 
 async def recover(
-    services: Services, context: ContextRow | None, *, recovery_code: str, new_passphrase: str
+    services: Services,
+    context: ContextRow | None,
+    *,
+    recovery_code: str,
+    new_passphrase: str,
+    principal: str | None = None,
 ) -> TokenSecret:
     """Set a new passphrase with the recovery code, and sign in. The old passphrase wrap is replaced (KEY-12).
 
@@ -88,16 +100,19 @@ async def recover(
     """
     code = parse_recovery_code(recovery_code)
     check_passphrase(new_passphrase)
-    name = context.controller if context else ""
+    name = principal or (context.owner if context else "")
     _, roster, keyring = await _sign_in_rows(services, context, name)
     if context is None:
         raise SignInError(RECOVERY_REFUSED)
-    opened = await _try_recovery_code(services, context, code)
+    opened = await _try_recovery_code(services, context, name, code)
     try:
-        if opened is None or roster is None or keyring is None:
-            await _record_sign_in(services, context, name, Outcome.DENIED)
+        if opened is None or roster is None:
+            await _record_sign_in(services, context, name if principal is None else None, Outcome.DENIED)
             raise SignInError(RECOVERY_REFUSED)
-        await _replace_passphrase(services, context, opened, new_passphrase)
+        if keyring is None:
+            await _record_sign_in(services, context, name, Outcome.LOCKED)
+            raise LockedError(_what_ends_the_wait(name, opened, roster))
+        await _replace_passphrase(services, context, name, opened, new_passphrase)
         return await _start(services, context, name, opened, roster, keyring)
     finally:
         if opened is not None:
@@ -130,9 +145,11 @@ async def is_signed_in(services: Services, context: ContextRow, token: TokenSecr
 
 
 @asynccontextmanager
-async def signed_in(services: Services, context: ContextRow | None, *, passphrase: str) -> AsyncIterator[OpenSession]:
-    """The controller, signed in for one act and out again at its end. Raises SignInError as ``sign_in`` does."""
-    token = await sign_in(services, context, passphrase=passphrase)
+async def signed_in(
+    services: Services, context: ContextRow | None, *, passphrase: str, principal: str | None = None
+) -> AsyncIterator[OpenSession]:
+    """Somebody signed in for one act and out again at its end. Raises SignInError, LockedError as ``sign_in`` does."""
+    token = await sign_in(services, context, passphrase=passphrase, principal=principal)
     if context is None:
         raise SignInError(SIGN_IN_REFUSED)
     try:
@@ -174,7 +191,7 @@ async def _session_rows(
             raise InvalidTokenError("the session has ended; sign in again")
         roster, keyring = await _roster_and_keyring(tx, context, row.principal)
     if roster is None or keyring is None:
-        raise LockedError("your key copy is not ready yet; the owner's next sign-in makes it")
+        raise LockedError(_NO_KEY_COPY)
     if now_ms - row.seen_ms >= _SEEN_STEP_MS:
         async with services.store.write() as tx:
             await tx.credentials.touch_session(context.context_id, lookup_id, now_ms)
@@ -232,9 +249,20 @@ def _decoy(services: Services) -> SeedWrapRow:
     return SeedWrapRow("", "", "passphrase", services.entropy.bytes(16), *settings, bytes(200), 0)
 
 
-async def _try_recovery_code(services: Services, context: ContextRow, code: RecoveryCode) -> OpenedSeed | None:
+def _what_ends_the_wait(principal: str, opened: OpenedSeed, roster: RosterRow) -> str:
+    """Why somebody with the right secret has no keyring (KEY-10); only they are told."""
+    try:
+        role = holders.verified_roster(roster, opened.memory).role(principal)
+    except CorruptError:
+        role = ""
+    return _SUSPENDED if role == SUSPENDED else _NO_KEY_COPY
+
+
+async def _try_recovery_code(
+    services: Services, context: ContextRow, principal: str, code: RecoveryCode
+) -> OpenedSeed | None:
     async with services.store.read() as tx:
-        wrap = await tx.credentials.wrap(context.context_id, context.controller, "recovery")
+        wrap = await tx.credentials.wrap(context.context_id, principal, "recovery")
     try:
         return seeds.unwrap_with_recovery_code(code, wrap) if wrap is not None else None
     except TamperedError:
@@ -243,12 +271,14 @@ async def _try_recovery_code(services: Services, context: ContextRow, code: Reco
         code.wipe()
 
 
-async def _replace_passphrase(services: Services, context: ContextRow, opened: OpenedSeed, new_passphrase: str) -> None:
+async def _replace_passphrase(
+    services: Services, context: ContextRow, principal: str, opened: OpenedSeed, new_passphrase: str
+) -> None:
     secret = passphrase_bytes(new_passphrase)
     wrap_it: Callable[[], SeedWrapRow] = lambda: seeds.wrap_with_passphrase(  # noqa: E731  # one call for the worker thread
         secret,
         context.context_id,
-        context.controller,
+        principal,
         opened,
         argon2=services.argon2,
         now_ms=services.clock.now_ms(),
@@ -261,16 +291,14 @@ async def _replace_passphrase(services: Services, context: ContextRow, opened: O
         wipe(secret)
     async with services.store.write() as tx:
         await tx.credentials.put_wrap(wrap)
-        # No session lasts longer than a whole lifetime from now, so that is all of them.
-        end_ms = services.clock.now_ms() + SESSION_LIFETIME_S * 1000
-        await tx.credentials.end_sessions_before(context.context_id, end_ms, 0)
+        await tx.credentials.end_sessions_of(context.context_id, principal)
         await record(
             tx,
             services,
             context.context_id,
             action=Action.CREDENTIAL_CHANGED,
             channel=Channel.MANAGEMENT,
-            actor=Actor(context.controller),
+            actor=Actor(principal),
             categories=("keys",),
         )
 

@@ -15,9 +15,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from zkpcp.core import roster as roster_format
-from zkpcp.core.roster import Principal, Roster
-from zkpcp.core.scopes import Offer, effective, join
-from zkpcp.core.slots import MAIN_PARTITION, Slice, slice_for
+from zkpcp.core.roster import AGENT, CONTROLLER, MEMBER, Principal, Roster
+from zkpcp.core.scopes import Offer, effective, join, known_scopes, scopes_of_role
+from zkpcp.core.slots import Slice, slice_for
 from zkpcp.core.stored import GrantRow, HolderKind, KeyringRow, RosterRow
 from zkpcp.crypto import keyring as keyring_format
 from zkpcp.crypto.aead import SALT_BYTES, context_of, open_box, seal
@@ -33,7 +33,6 @@ from zkpcp.vault.keyring import OpenKeyring
 from zkpcp.vault.seeds import Memory, OpenedSeed
 
 FIRST_EPOCH = 1
-CONTROLLER_ROLE = "controller"
 _ANCHOR_BYTES = 32 + 8
 
 
@@ -70,7 +69,7 @@ def found(context_id: str, controller: str, entropy: Entropy) -> Founding:
         version=1,
         epoch=FIRST_EPOCH,
         owner=owner,
-        principals=(Principal(controller, kem.public_bytes(), owner, CONTROLLER_ROLE),),
+        principals=(Principal(controller, kem.public_bytes(), owner, CONTROLLER),),
     )
     contents = KeyringContents(keys={}, inboxes={}, root=Root(FIRST_EPOCH, bytearray(entropy.bytes(KEY_BYTES))))
     try:
@@ -80,7 +79,7 @@ def found(context_id: str, controller: str, entropy: Entropy) -> Founding:
     return Founding(sign_roster(roster, signing), keyring, OpenedSeed(seed, Memory.of(roster)))
 
 
-def sign_roster(roster: Roster, owner: SigningKey) -> RosterRow:
+def sign_roster(roster: Roster, owner: SigningKey | OpenKeyring) -> RosterRow:
     """The roster's exact bytes with the owner's signature."""
     body = roster_format.serialize(roster)
     return RosterRow(roster.context_id, roster.version, body, owner.sign("roster", body))
@@ -111,6 +110,8 @@ def open_principal(principal: str, opened: OpenedSeed, roster_row: RosterRow, ke
     entry = roster.principal(principal)
     if entry is None or entry.kem_public != kem.public_bytes() or entry.sig_public != signing.public_bytes():
         raise TamperedError("the roster lists other keys for this principal")
+    if not entry.is_person:
+        raise TamperedError("this principal has no keys now")
     contents = _opened_keyring(keyring_row, roster, "principal", principal, kem, (roster.owner,))
     return OpenKeyring(
         roster.context_id,
@@ -127,7 +128,6 @@ def make_grant(
     *,
     grant: GrantRow,
     offer: Offer,
-    partitions: Iterable[str] = (MAIN_PARTITION,),
     entropy: Entropy,
 ) -> NewGrant:
     """Fill in keys, signature and anchor of a grant that its principal has approved, and seal its sliced keyring.
@@ -143,12 +143,15 @@ def make_grant(
         signature=owner.sign("grant", *_grant_fields(unsigned)),
         anchor=_sealed_anchor(seed, unsigned, owner.roster, entropy),
     )
-    contents = _slice(owner, slice_for(effective(grant.scopes, offer), partitions))
-    try:
-        keyring = _sealed_keyring(contents, owner.roster, "grant", grant.grant_id, row.kem_public, owner)
-    finally:
-        contents.wipe()
-    return NewGrant(row, keyring, OpenedSeed(seed, Memory.of(owner.roster)))
+    return NewGrant(row, _grant_keyring(owner, row, offer), OpenedSeed(seed, Memory.of(owner.roster)))
+
+
+def reseal_grant(owner: OpenKeyring, grant: GrantRow, offer: Offer) -> KeyringRow:
+    """A grant's keyring made anew by the owner, as scopes and access lists are now; its holder needs to do nothing.
+
+    Raises TamperedError for a grant that its principal has not signed: nothing is sealed to a key of somebody else.
+    """
+    return _grant_keyring(owner, grant, offer)
 
 
 def open_grant(grant: GrantRow, opened: OpenedSeed, roster_row: RosterRow, keyring_row: KeyringRow) -> OpenKeyring:
@@ -166,10 +169,10 @@ def open_grant(grant: GrantRow, opened: OpenedSeed, roster_row: RosterRow, keyri
     if roster.epoch < first_epoch:
         raise TamperedError("the roster is older than the grant")
     kem, signing = _key_pairs(opened.seed, "grant")
-    principal = verified_grant(grant, roster)
+    signer = verified_grant(grant, roster)
     if grant.kem_public != kem.public_bytes() or grant.sig_public != signing.public_bytes():
         raise TamperedError("the grant lists other keys than its own")
-    signers = (principal.sig_public, roster.owner)
+    signers = (signer.sig_public, roster.owner)
     contents = _opened_keyring(keyring_row, roster, "grant", grant.grant_id, kem, signers)
     return OpenKeyring(
         roster.context_id,
@@ -182,12 +185,51 @@ def open_grant(grant: GrantRow, opened: OpenedSeed, roster_row: RosterRow, keyri
 
 
 def verified_grant(grant: GrantRow, roster: Roster) -> Principal:
-    """The roster entry of the principal who signed this grant's row. Raises TamperedError."""
-    principal = roster.principal(grant.principal)
-    if principal is None or grant.context_id != roster.context_id:
+    """The roster entry of whoever signed this grant's row: its principal, or the person whom an agent acts for.
+
+    Raises TamperedError, also when one of the two is not in the roster any more or is suspended (SCOPE-06).
+    """
+    signer = roster.principal(grant.on_behalf_of or grant.principal)
+    if signer is None or not signer.is_person or grant.context_id != roster.context_id:
         raise TamperedError("the grant's principal is not in the roster")
-    verify(principal.sig_public, grant.signature, "grant", *_grant_fields(grant))
-    return principal
+    agent = roster.principal(grant.principal)
+    if grant.on_behalf_of is not None and (agent is None or agent.role != AGENT):
+        raise TamperedError("the grant's agent is not in the roster")
+    verify(signer.sig_public, grant.signature, "grant", *_grant_fields(grant))
+    return signer
+
+
+def new_member(principal: str, seed: Key) -> Principal:
+    """A newcomer's entry of the roster, with the public keys of the seed."""
+    kem, signing = _key_pairs(seed, "principal")
+    return Principal(principal, kem.public_bytes(), signing.public_bytes(), MEMBER)
+
+
+def seal_member_keyring(owner: OpenKeyring, principal: str, offer: Offer) -> KeyringRow:
+    """A member's keyring by the roster as it is: what the access lists open, and never the root.
+
+    The entry of the roster is the owner's own word for the public key. Raises TamperedError when there is none.
+    """
+    entry = owner.roster.principal(principal)
+    if entry is None or not entry.is_person or entry.role == CONTROLLER:
+        raise TamperedError("there is no such member in the roster")
+    scopes = effective(known_scopes(offer), offer) & scopes_of_role(entry.role, offer)
+    contents = _slice(owner, slice_for(scopes, owner.roster.rights(principal)))
+    try:
+        return _sealed_keyring(contents, owner.roster, "principal", principal, entry.kem_public, owner)
+    finally:
+        contents.wipe()
+
+
+def _grant_keyring(keys: OpenKeyring, grant: GrantRow, offer: Offer) -> KeyringRow:
+    rights = keys.roster.acting_rights(grant.principal, grant.on_behalf_of)
+    signer = verified_grant(grant, keys.roster)
+    scopes = effective(grant.scopes, offer) & scopes_of_role(signer.role, offer)
+    contents = _slice(keys, slice_for(scopes, rights))
+    try:
+        return _sealed_keyring(contents, keys.roster, "grant", grant.grant_id, grant.kem_public, keys)
+    finally:
+        contents.wipe()
 
 
 def _key_pairs(seed: Key, holder: Holder) -> tuple[KemPrivateKey, SigningKey]:

@@ -49,6 +49,10 @@ class OpenKeyring(Opaque):
         self._derived: dict[tuple[str, int, SubKeyName], Key] = {}
         self._bucket_keys: dict[tuple[str, int, int], Key] = {}
 
+    def adopt(self, roster: Roster) -> None:
+        """Go on by a newer roster, which the owner has just signed with this keyring."""
+        self.roster = roster
+
     @property
     def is_controller(self) -> bool:
         """Whether the context root is in this keyring."""
@@ -59,9 +63,10 @@ class OpenKeyring(Opaque):
         return self.is_controller or (ref.slot, self.roster.generation(ref.slot), ref.name) in self._contents.keys
 
     def readable_slots(self) -> frozenset[str]:
-        """The memory slots whose pages open with this keyring; for a controller those of the one partition there is."""
+        """The memory slots whose pages open with this keyring; for a controller those of every partition."""
         if self.is_controller:
-            return frozenset(memory_slot("main", sensitive=flag) for flag in (False, True))
+            partitions = self.roster.partitions
+            return frozenset(memory_slot(each, sensitive=flag) for each in partitions for flag in (False, True))
         return frozenset(
             slot
             for slot, generation, name in self._contents.keys

@@ -183,7 +183,9 @@ def open_inbox(keys: OpenKeyring, row: InboxRow, grant: GrantRow) -> InboxItem:
         wipe(plain)
     if item.page.id != row.page_id or slot_of(item.page) != row.slot:
         raise TamperedError("an inbox item holds another page")
-    if (item.page.source["principal"], item.page.source["client"]) != (grant.principal, grant.client_id):
+    source = item.page.source
+    author = (source["principal"], source["client"], source.get("on_behalf_of"))
+    if author != (grant.principal, grant.client_id, grant.on_behalf_of):
         raise TamperedError("an inbox item names another author than its grant")
     return item
 

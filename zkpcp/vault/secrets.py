@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from zkpcp.crypto.passphrase import check_passphrase, passphrase_bytes
 from zkpcp.crypto.profiles import CHEAPEST, FLOOR, STRONG, Argon2Profile
-from zkpcp.crypto.recovery import RecoveryCode
+from zkpcp.crypto.recovery import RecoveryCode, invite_lookup_id
 from zkpcp.crypto.recovery import new_code as new_recovery_code
 from zkpcp.crypto.recovery import parse_code as parse_recovery_code
 from zkpcp.crypto.tokens import TokenSecret, new_token, parse_token
@@ -21,6 +21,7 @@ __all__ = [
     "RecoveryCode",
     "TokenSecret",
     "check_passphrase",
+    "invite_lookup_id",
     "new_recovery_code",
     "new_token",
     "parse_recovery_code",

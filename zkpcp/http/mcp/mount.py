@@ -103,7 +103,7 @@ def gate_of(site: Site, context: ContextRow) -> GateFacts:
         default_scope=join(scopes_supported(context.kind)),
         discovery_url=context_document_url(facts),
         instructions=lambda: instructions(context),
-        offered=frozenset(known_scopes(context.offer)),
+        offered=frozenset({*known_scopes(context.offer), *(f"feature:{name}" for name in context.features)}),
         context=context,
     )
 

@@ -28,6 +28,7 @@ from zkpcp.core.client_documents import ClientDocumentError
 from zkpcp.core.discovery import mcp_url
 from zkpcp.core.oauth_params import Params
 from zkpcp.core.redirects import with_parameters
+from zkpcp.core.roster import AGENT
 from zkpcp.core.stored import ContextRow
 from zkpcp.errors import (
     InvalidInputError,
@@ -52,6 +53,7 @@ from zkpcp.http.pages.forms import Form, read_form
 from zkpcp.http.pages.headers import check_same_origin
 from zkpcp.usecases.client_documents import Count
 from zkpcp.usecases.consent import Approved, Asked, approve, ask, begin, decline, names_a_document, parse_ticket
+from zkpcp.usecases.partitions import own_partitions
 from zkpcp.usecases.session import OpenSession, is_signed_in, open_session
 from zkpcp.vault.secrets import TokenSecret
 
@@ -148,6 +150,8 @@ async def _show(edge: OAuthEdge, request: Request, context: ContextRow, asked: A
             # Only now: a cookie that merely looks like a session's would let strangers use the limit up.
             await edge.limiter.hit(AUTHORIZE_ACCOUNT, context.context_id)
             pending = await begin(edge.services, session, token, asked)
+            roster = session.keyring.roster
+            partitions = await own_partitions(edge.services, session) if context.is_partitioned else ()
     except InvalidTokenError:
         return _to_sign_in(edge, request, context)
     finally:
@@ -157,6 +161,9 @@ async def _show(edge: OAuthEdge, request: Request, context: ContextRow, asked: A
         pending.client,
         pending.row,
         account=session.principal,
+        partitions=partitions,
+        role=roster.role(session.principal),
+        agents=[each.principal for each in roster.principals if each.role == AGENT],
         request_secret=pending.ticket.text(),
         action_url=f"{edge.site.base_path(context.handle)}/consent",
     )
@@ -192,7 +199,7 @@ async def _answer(edge: OAuthEdge, session: OpenSession, token: TokenSecret, for
     try:
         if decision == "deny":
             return await decline(edge.services, session, token, ticket)
-        return await approve(edge.services, session, token, ticket, form.all("scope"))
+        return await approve(edge.services, session, token, ticket, form.all("scope"), form.one("agent") or None)
     finally:
         ticket.wipe()
 

@@ -6,15 +6,17 @@ asked for, and the sensitive categories that were not. Only scopes that were ask
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from zkpcp.core.redirects import is_loopback, redirect_host
-from zkpcp.core.scopes import known_scopes
+from zkpcp.core.roster import CONTROLLER
+from zkpcp.core.scopes import known_scopes, scopes_of_role
 from zkpcp.core.stored import AuthorizationRow, ClientRow, ContextRow
+from zkpcp.usecases.partitions import OpenPartition
 
 NameSource = Literal["dcr", "cimd", "operator", "owner"]
 _SOURCES: Final[Mapping[str, NameSource]] = MappingProxyType(
@@ -40,6 +42,9 @@ class ConsentView:
     document that the client id names, at ``client_host``; ``operator``, whoever runs the server gave it; ``owner``, the
     owner typed it.
     With ``redirect_is_loopback`` the answer goes to a program on this computer, whichever program asked.
+    ``readable_by_organization``: the controller is one, and can read the context (CTX-02).
+    ``partitions``: where the person may do what, one line each; empty where there is one partition only.
+    ``agents`` can act for the person; the form's field ``agent`` names one, or nobody.
     ``not_requested`` are the sentences of the sensitive scopes that the app did not ask for.
 
     The form is a POST to ``action_url``. Its hidden field ``request`` holds ``request_secret``, one-time and bound to
@@ -59,6 +64,9 @@ class ConsentView:
     account: str
     items: tuple[ConsentItem, ...]
     not_requested: tuple[str, ...]
+    readable_by_organization: bool
+    partitions: tuple[str, ...]
+    agents: tuple[str, ...]
     request_secret: str = field(repr=False)
     action_url: str
 
@@ -69,12 +77,16 @@ def consent_view(
     pending: AuthorizationRow,
     *,
     account: str,
+    partitions: Sequence[OpenPartition] = (),
+    role: str = CONTROLLER,
+    agents: Sequence[str] = (),
     request_secret: str,
     action_url: str,
 ) -> ConsentView:
-    """What the page shows for a pending authorization."""
+    """What the page shows for a pending authorization to somebody of this ``role``: only what is theirs to give."""
     known = known_scopes(context.offer)
-    asked = [known[name] for name in pending.scopes if name in known]
+    mine = scopes_of_role(role, context.offer)
+    asked = [known[name] for name in pending.scopes if name in mine]
     return ConsentView(
         client_name=client.name,
         client_name_source=_SOURCES.get(client.source, "dcr"),
@@ -90,6 +102,9 @@ def consent_view(
         not_requested=tuple(
             info.sentence for info in known.values() if info.sensitive and info.name not in pending.scopes
         ),
+        readable_by_organization=context.is_organizations,
+        partitions=tuple(f"{each.partition.name}: {', '.join(each.rights)}" for each in partitions),
+        agents=tuple(agents),
         request_secret=request_secret,
         action_url=action_url,
     )

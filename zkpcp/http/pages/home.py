@@ -28,13 +28,14 @@ class HowTo:
 
 @dataclass(frozen=True, slots=True)
 class ConnectedApp:
-    """A grant in words."""
+    """A grant in words; ``who`` acts through it, where that is not simply whoever looks at the page."""
 
     grant_id: str
     client_name: str
     sentences: tuple[str, ...]
     created: Moment
     used: Moment
+    who: str
 
 
 _SETTINGS: Final = (
@@ -76,11 +77,13 @@ async def show(web: Web, request: Request) -> Response:
             "home",
             nav=owner.nav,
             kind=context.kind,
+            manages=owner.session.keyring.is_controller,
+            organizations=context.is_organizations,
             controller=context.controller,
             mcp_url=mcp_url,
             how_to=how_to_connect(context.handle, mcp_url, is_loopback=web.site.is_loopback),
             extensions=choices(web.services, owner.session),
-            grants=[_in_words(grant, context.offer) for grant in grants],
+            grants=[_in_words(grant, context.offer, owner.session.principal) for grant in grants],
         )
 
 
@@ -92,10 +95,21 @@ async def disconnect(web: Web, request: Request) -> Response:
         return see_other(web, f"{owner.place.base_path}/")
 
 
-def _in_words(grant: GrantRow, offer: Offer) -> ConnectedApp:
+def _in_words(grant: GrantRow, offer: Offer, me: str) -> ConnectedApp:
     known = known_scopes(offer)
     # A scope of an extension that is off counts for nothing, until the extension is turned on again.
     sentences = tuple(known[scope].sentence if scope in known else f"{scope} (turned off)" for scope in grant.scopes)
     return ConnectedApp(
-        grant.grant_id, grant.client_name, sentences, Moment.of(grant.created_ms), Moment.of(grant.used_ms)
+        grant.grant_id,
+        grant.client_name,
+        sentences,
+        Moment.of(grant.created_ms),
+        Moment.of(grant.used_ms),
+        _who(grant, me),
     )
+
+
+def _who(grant: GrantRow, me: str) -> str:
+    if grant.on_behalf_of is not None:
+        return f"{grant.principal}, for {grant.on_behalf_of}"
+    return "" if grant.principal == me else grant.principal

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from zkpcp.errors import InvalidTokenError
-from zkpcp.http.pages import browse, extensions, home, profile, public, sessions, set_up
+from zkpcp.http.pages import browse, extensions, home, joining, partitions, people, profile, public, sessions, set_up
 from zkpcp.http.pages.web import Web, see_other, to_sign_in
 
 Handler = Callable[[Web, Request], Awaitable[Response]]
@@ -44,6 +44,19 @@ def page_router(web: Web) -> APIRouter:
     add("POST", f"{base}/recover", sessions.submit_recover)
     add("POST", f"{base}/disconnect", home.disconnect)
     add("POST", f"{base}/extensions", extensions.switch)
+    add("GET", f"{base}/people", people.show)
+    add("POST", f"{base}/people/invite", people.invite)
+    add("POST", f"{base}/people/withdraw", people.withdraw)
+    add("POST", f"{base}/people/agent", people.add_agent)
+    add("POST", f"{base}/people/suspend", people.suspend)
+    add("POST", f"{base}/people/resume", people.resume)
+    add("POST", f"{base}/people/remove", people.remove)
+    add("GET", f"{base}/join", joining.show)
+    add("POST", f"{base}/join", joining.submit)
+    add("GET", f"{base}/partitions", partitions.show)
+    add("POST", f"{base}/partitions", partitions.create)
+    add("POST", f"{base}/partitions/describe", partitions.describe)
+    add("POST", f"{base}/partitions/access", partitions.access)
     add("GET", f"{base}/profile", profile.show)
     add("GET", f"{base}/pages", browse.show_pages)
     add("GET", f"{base}/pages/{{page_id}}", browse.show_page)

@@ -7,13 +7,16 @@ the context's own base, never another site.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from zkpcp.errors import InvalidInputError, InvalidTokenError, SignInError
+from zkpcp.core.grants import account_of
+from zkpcp.core.stored import ContextRow
+from zkpcp.errors import ConflictError, InvalidInputError, InvalidTokenError, LockedError, SignInError
 from zkpcp.http.limits import (
     RECOVER_ADDRESS,
     SIGN_IN_ACCOUNT,
@@ -37,7 +40,9 @@ from zkpcp.http.pages.web import (
     start_session,
 )
 from zkpcp.usecases.devices import device_of
-from zkpcp.usecases.session import recover, sign_in, sign_out
+from zkpcp.usecases.principals import admit_joined
+from zkpcp.usecases.session import open_session, recover, sign_in, sign_out
+from zkpcp.vault.secrets import TokenSecret
 
 _WRONG: Final = "That did not work. Check the passphrase, capitals included, and the address of this page."
 _WRONG_CODE: Final = "That did not work. Check the recovery code and the address of this page."
@@ -59,12 +64,25 @@ async def submit_sign_in(web: Web, request: Request) -> Response:
     await _count_sign_in(web, request, place)
     target = local_path(form.one("next"), place.base_path)
     try:
-        token = await sign_in(web.services, place.context, passphrase=form.one("passphrase"))
+        token = await sign_in(
+            web.services, place.context, passphrase=form.one("passphrase"), principal=account_of(form.one("account"))
+        )
     except SignInError:
         return _sign_in_page(web, place, target, _WRONG)
+    except LockedError as error:
+        return _sign_in_page(web, place, target, _sentence(error.message))
+    await _let_in(web, existing(place), token)
     answer = see_other(web, target or f"{place.base_path}/")
     await start_session(web, answer, existing(place), token)
     return answer
+
+
+async def _let_in(web: Web, context: ContextRow, token: TokenSecret) -> None:
+    """Make the keys of those who have joined since the controller was here last."""
+    async with open_session(web.services, context, token) as session:
+        # Somebody else is changing who belongs: the page of people, or the next sign-in, does it then.
+        with suppress(ConflictError):
+            await admit_joined(web.services, session)
 
 
 async def _count_sign_in(web: Web, request: Request, place: Place) -> None:
@@ -112,13 +130,19 @@ async def submit_recover(web: Web, request: Request) -> Response:
         return _recover_page(web, place, {"passphrase_again": "The two passphrases are not the same."})
     try:
         token = await recover(
-            web.services, place.context, recovery_code=form.one("recovery_code"), new_passphrase=passphrase
+            web.services,
+            place.context,
+            recovery_code=form.one("recovery_code"),
+            new_passphrase=passphrase,
+            principal=account_of(form.one("account")),
         )
     except InvalidInputError as error:
         errors = {item.path: _sentence(item.message) for item in error.violations if item.path in _FIELDS}
         return _recover_page(web, place, errors)
     except SignInError:
         return _recover_page(web, place, message=_WRONG_CODE)
+    except LockedError as error:
+        return _recover_page(web, place, message=_sentence(error.message))
     answer = see_other(web, f"{place.base_path}/")
     await start_session(web, answer, existing(place), token)
     return answer
@@ -130,6 +154,7 @@ def _sign_in_page(web: Web, place: Place, target: str | None, message: str = "")
         status=HTTPStatus.FORBIDDEN if message else HTTPStatus.OK,
         handle=place.handle,
         base_path=place.base_path,
+        organization=place.organization,
         next=target,
         purpose="An app wants to connect. Sign in to see what it asks for." if _is_consent(place, target) else "",
         message=message,

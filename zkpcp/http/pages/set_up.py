@@ -54,6 +54,7 @@ class SetUpForm:
     passphrase: str = field(repr=False)
     passphrase_again: str = field(repr=False)
     code: str = field(repr=False)
+    organization: str = ""
 
 
 _EMPTY: Final = SetUpForm("", "", "personal", understood=False, passphrase="", passphrase_again="", code="")
@@ -79,7 +80,12 @@ async def submit(web: Web, request: Request) -> Response:
         web.site.check_handle(typed.handle)
         with web.door.closing():
             founded = await found_context(
-                web.services, handle=typed.handle, kind=typed.kind, passphrase=typed.passphrase, name=typed.name
+                web.services,
+                handle=typed.handle,
+                kind=typed.kind,
+                passphrase=typed.passphrase,
+                name=typed.name,
+                organization=typed.organization or None,
             )
     except ConflictError:
         return _form_page(web, typed, {"handle": "This handle is taken already. Choose another one."})
@@ -130,6 +136,7 @@ def _read(web: Web, form: Form) -> SetUpForm:
         passphrase=form.one("passphrase"),
         passphrase_again=form.one("passphrase_again"),
         code=form.one("set_up_code"),
+        organization=form.one("organization").strip().lower(),
     )
 
 

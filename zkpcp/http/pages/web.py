@@ -21,7 +21,7 @@ from zkpcp.http.pages.forms import Form, check_form_token, form_token, read_form
 from zkpcp.http.pages.headers import check_same_origin, page_headers
 from zkpcp.http.pages.render import Nav, Pages, nav_for
 from zkpcp.http.site import Site
-from zkpcp.usecases.access import Acting, owner_acting
+from zkpcp.usecases.access import Acting, acting_as
 from zkpcp.usecases.devices import MARK_LIFETIME_S, new_mark
 from zkpcp.usecases.services import Services
 from zkpcp.usecases.session import OpenSession, open_session
@@ -80,6 +80,11 @@ class Place:
     base_path: str
     context: ContextRow | None
 
+    @property
+    def organization(self) -> str:
+        """The organization that controls the context and can read it (CTX-02); discovery says so to anybody."""
+        return self.context.controller if self.context is not None and self.context.is_organizations else ""
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SignedIn:
@@ -92,7 +97,7 @@ class SignedIn:
     @property
     def acting(self) -> Acting:
         """The owner as the use cases take them."""
-        return owner_acting(self.session)
+        return acting_as(self.session)
 
 
 async def place_of(web: Web, request: Request) -> Place:

@@ -12,8 +12,10 @@ values ($1, $2, $3)
 -- name: by_handle
 -- The way from the public name to the context id; the one look-up that cannot start from the id. One row for each enabled
 -- extension, or a single one without.
-select c.context_id, c.handle, c.kind, c.controller, c.controller_type, c.created_ms, c.locked_ms, e.extension
+select c.context_id, c.handle, c.kind, c.controller, c.controller_type, c.created_ms, c.locked_ms, r.features,
+       e.extension
 from contexts c
+left join rosters r on r.context_id = c.context_id
 left join enabled_extensions e on e.context_id = c.context_id
 where c.handle = $1
 order by e.extension
@@ -50,12 +52,12 @@ for update
 
 -- name: first_roster
 -- Version 1; nothing is inserted when there is a roster already.
-insert into rosters (context_id, version, epoch, body, signature)
-values ($1, $2, $3, $4, $5)
+insert into rosters (context_id, version, epoch, body, signature, features)
+values ($1, $2, $3, $4, $5, $6)
 on conflict do nothing
 
 -- name: next_roster
--- The version after $6; nothing changes when another writer was first.
+-- The version after $7; nothing changes when another writer was first.
 update rosters
-set version = $2, epoch = $3, body = $4, signature = $5
-where context_id = $1 and version = $6
+set version = $2, epoch = $3, body = $4, signature = $5, features = $6
+where context_id = $1 and version = $7

@@ -37,6 +37,18 @@ where context_id = $1 and lookup_id = $2 and seen_ms < $3
 delete from sessions
 where context_id = $1 and lookup_id = $2
 
+-- name: end_sessions_of
+-- erases: the seed wrapped under these sessions' secrets
+-- Every session of a principal who was suspended or removed.
+delete from sessions
+where context_id = $1 and principal = $2
+
+-- name: delete_wraps
+-- erases: the principal's seed under every secret of theirs (KEY-08)
+-- A principal was removed.
+delete from seed_wraps
+where context_id = $1 and principal = $2
+
 -- name: end_sessions_before
 -- erases: the seeds wrapped under these sessions' secrets
 -- Sessions past their absolute end ($2) or not seen since $3.

@@ -141,6 +141,12 @@ where context_id = $1 and holder_kind = 'principal' and holder = $2
 order by epoch desc
 limit 1
 
+-- name: delete_keyrings
+-- erases: the holder's keyrings of every epoch (KEY-08)
+-- A principal was suspended or removed, or a grant of theirs waits for them.
+delete from keyrings
+where context_id = $1 and holder_kind = $2 and holder = $3
+
 -- name: put_keyring
 -- erases: the keyring that is replaced
 -- A keyring, in place of the holder's earlier one of the same epoch.

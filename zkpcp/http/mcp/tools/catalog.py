@@ -12,6 +12,7 @@ from zkpcp.http.mcp.tools.memory_list import MemoryList
 from zkpcp.http.mcp.tools.memory_read import MemoryRead
 from zkpcp.http.mcp.tools.memory_search import MemorySearch
 from zkpcp.http.mcp.tools.memory_write import MemoryWrite
+from zkpcp.http.mcp.tools.partition_list import PartitionList
 from zkpcp.http.mcp.tools.profile_get import ProfileGet
 from zkpcp.http.mcp.tools.profile_update import ProfileUpdate
 from zkpcp.usecases.access import Caller
@@ -28,6 +29,7 @@ def tool_catalog(services: Services) -> Catalog[Caller]:
             MemoryList(services),
             MemoryWrite(services),
             MemoryDelete(services),
+            PartitionList(services),
             ProfileGet(services),
             ProfileUpdate(services),
             HandoffList(services),

@@ -60,6 +60,7 @@ class ToolDefinition:
     """A tool as clients see it.
 
     ``scopes``: any one group suffices, and needs all its scopes; no group at all means that any token will do.
+    ``feature``: the tool is served where the context has this optional feature.
     Raises ValueError for a definition that breaks §6.1 or §6.2.
     """
 
@@ -70,6 +71,7 @@ class ToolDefinition:
     output_schema: JsonObject
     annotations: Annotations
     scopes: tuple[tuple[str, ...], ...] = ()
+    feature: str | None = None
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -88,7 +90,12 @@ class ToolDefinition:
             _check_self_contained(self.name, schema)
 
     def is_served(self, offered: Collection[str] | None) -> bool:
-        """Say whether a context that offers these scopes has this tool at all; None stands for every scope."""
+        """Say whether a context that offers these scopes has this tool at all; None stands for every scope.
+
+        A feature that the context has is among them as ``feature:<name>``.
+        """
+        if offered is not None and self.feature is not None and f"feature:{self.feature}" not in offered:
+            return False
         return not self.scopes or any(self._open_groups(offered))
 
     def missing_scopes(self, held: Collection[str], offered: Collection[str] | None = None) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ DEFINITION: Final = ToolDefinition(
             "cursor": parts.CURSOR,
             "type": parts.TYPE,
             "tags": parts.TAGS,
+            "partition": parts.PARTITION,
             "include_stale": {"type": "boolean", "default": True},
             "include_archived": {"type": "boolean", "default": False},
         }
@@ -57,6 +58,7 @@ class MemoryList:
             prefix=take.optional_text(arguments, "prefix") or "",
             type=take.optional_text(arguments, "type"),
             tags=take.texts(arguments, "tags"),
+            partition=take.optional_text(arguments, "partition"),
             include_stale=take.flag(arguments, "include_stale", default=True),
             include_archived=take.flag(arguments, "include_archived"),
         )

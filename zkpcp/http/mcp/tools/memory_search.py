@@ -35,6 +35,7 @@ DEFINITION: Final = ToolDefinition(
             "cursor": parts.CURSOR,
             "type": parts.TYPE,
             "tags": parts.TAGS,
+            "partition": parts.PARTITION,
             "path_prefix": {"type": "string", "maxLength": 512, "description": "Only paths that begin with this."},
             "include_stale": {"type": "boolean", "default": True},
             "include_archived": {"type": "boolean", "default": False},
@@ -77,6 +78,7 @@ class MemorySearch:
             prefix_field="/path_prefix",
             type=take.optional_text(arguments, "type"),
             tags=take.texts(arguments, "tags"),
+            partition=take.optional_text(arguments, "partition"),
             include_stale=take.flag(arguments, "include_stale", default=True),
             include_archived=take.flag(arguments, "include_archived"),
         )

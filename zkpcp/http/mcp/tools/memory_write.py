@@ -31,7 +31,8 @@ DEFINITION: Final = ToolDefinition(
             "frontmatter": {
                 "type": "object",
                 "description": (
-                    "title, type (episodic, semantic, procedural), tags, sensitivity (normal, sensitive), lifecycle "
+                    "title, type (episodic, semantic, procedural), tags, sensitivity (normal, sensitive), partition, "
+                    "lifecycle "
                     "(active, validated, stale, archived), confidence and importance (0 to 1), valid_from and "
                     "valid_until (dates), expires (the page ends then), source, derived_from, relations, x_* keys. On "
                     "an update it replaces the old keys as a set (not title and sensitivity); without it they stay."

@@ -28,6 +28,11 @@ EXPECTED_UPDATED: Final[JsonObject] = {
     "maxLength": 64,
     "description": "The `updated` you have read.",
 }
+PARTITION: Final[JsonObject] = {
+    "type": "string",
+    "maxLength": 64,
+    "description": "Only this one of partition_list.",
+}
 TYPE: Final[JsonObject] = {"type": "string", "enum": ["episodic", "semantic", "procedural"]}
 TAGS: Final[JsonObject] = {
     "type": "array",
@@ -50,6 +55,7 @@ HEAD_PROPERTIES: Final[JsonObject] = {
     "valid_from": {"type": "string"},
     "valid_until": {"type": "string"},
     "expires": INSTANT,
+    "partition": {"type": "string"},
 }
 HEAD_REQUIRED: Final = ["path", "id", "title", "updated", "lifecycle", "sensitivity"]
 

@@ -1,0 +1,69 @@
+"""Changing the roster, and in the same transaction the keyrings of everybody whose rights changed with it.
+
+Only the owner signs the roster (PCP §9.1). A change that leaves nobody able to read a partition is refused: its pages
+could never be opened again by anybody whose access list says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from zkpcp.core.access import nobody_reads
+from zkpcp.core.roster import CONTROLLER, Roster
+from zkpcp.core.stored import GrantRow
+from zkpcp.errors import ConflictError, ForbiddenError, InvalidInputError, Violation
+from zkpcp.ports import Transaction
+from zkpcp.usecases.session import OpenSession
+from zkpcp.vault import holders
+
+CHANGED_MEANWHILE = "the context changed meanwhile; try again"
+_READERS = "must leave somebody who can read the partition"
+
+
+async def change_roster(tx: Transaction, session: OpenSession, change: Callable[[Roster], Roster]) -> Roster:
+    """Sign the next version of the roster, store it, and reseal the keyrings that it makes larger or smaller.
+
+    Raises ForbiddenError for anybody but the owner, ConflictError when the roster is not the one that this session has
+    seen, InvalidInputError for access lists that leave a partition to nobody.
+    """
+    keys, context_id = session.keyring, session.context.context_id
+    before = keys.roster
+    require_owner(session)
+    stored = await tx.contexts.roster(context_id, lock=True)
+    if stored is None or stored.version != before.version:
+        raise ConflictError(CHANGED_MEANWHILE)
+    after = replace(change(before), version=before.version + 1)
+    readers = [entry.principal for entry in after.principals if entry.is_person]
+    if nobody_reads(after.access, readers):
+        raise InvalidInputError("the access list is not valid", [Violation("access", _READERS)])
+    await tx.contexts.put_roster(holders.sign_roster(after, keys))
+    # From here on this session signs and seals by the new roster; the caller ends with the transaction if it fails.
+    keys.adopt(after)
+    offer = session.context.offer
+    for entry in after.principals:
+        changed = before.principal(entry.principal) != entry or before.rights(entry.principal) != after.rights(
+            entry.principal
+        )
+        if changed and entry.is_person and entry.role != CONTROLLER:
+            await tx.grants.put_keyring(holders.seal_member_keyring(keys, entry.principal, offer))
+    for grant in await tx.grants.list_grants(context_id):
+        was, now = (
+            (each.role(grant.on_behalf_of or grant.principal), each.acting_rights(grant.principal, grant.on_behalf_of))
+            for each in (before, after)
+        )
+        if was != now and _still_acts(after, grant):
+            await tx.grants.put_keyring(holders.reseal_grant(keys, grant, offer))
+    return after
+
+
+def _still_acts(roster: Roster, grant: GrantRow) -> bool:
+    """Whether a grant lives on: its person has not been suspended or removed, nor its agent removed."""
+    signer = roster.principal(grant.on_behalf_of or grant.principal)
+    return signer is not None and signer.is_person and roster.principal(grant.principal) is not None
+
+
+def require_owner(session: OpenSession) -> None:
+    """Raise ForbiddenError for anybody but the owner, whose key signs the roster."""
+    if not session.keyring.is_controller:
+        raise ForbiddenError("only the controller of this context can do this")
