@@ -75,6 +75,12 @@ class Settings(BaseSettings):
     deleted_retention_days: int = Field(
         default=30, ge=0, le=3650, description="How long the owner can put a deleted page back, in days."
     )
+    history_versions: int = Field(
+        default=100, ge=0, le=10_000, description="How many earlier versions of each page are kept; 0 keeps none."
+    )
+    history_days: int = Field(
+        default=730, ge=0, le=36_500, description="How long an earlier version is kept, in days; 0 keeps none."
+    )
     mcp_lenient_era: bool = Field(
         default=False, description="Serve MCP requests whose header and body name different protocol eras."
     )

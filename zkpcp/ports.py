@@ -44,6 +44,7 @@ from zkpcp.core.stored import (
     SlotTally,
     TermsRow,
     TokenRow,
+    VersionRow,
 )
 
 
@@ -248,7 +249,10 @@ class Pages(Protocol):
         ...
 
     async def replace(self, row: PageRow) -> None:
-        """Update in place. Raises ConflictError unless the stored version is ``row.version - 1``."""
+        """Update in place; the stored version goes into the page's history, as it is.
+
+        Raises ConflictError unless it is ``row.version - 1``.
+        """
         ...
 
     async def by_tag(self, context_id: str, tag_generation: int, tag: bytes) -> str | None:
@@ -300,7 +304,7 @@ class Pages(Protocol):
         ...
 
     async def delete_expired(self, context_id: str, now_ms: int) -> int:
-        """Delete pages and inbox items past ``expires`` with their path tags; the number deleted (ERA-08)."""
+        """Delete pages and inbox items past ``expires`` with their path tags and histories; their number (ERA-08)."""
         ...
 
     async def delete(self, context_id: str, page_id: str, version: int, *, deleted_ms: int, purge_ms: int) -> None:
@@ -318,19 +322,73 @@ class Pages(Protocol):
         """One of them as it was, locked until this transaction ends."""
         ...
 
-    async def deleted_since(self, context_id: str, slots: Collection[str], since_ms: int) -> bool:
-        """Whether a page in ``slots`` can have been there at ``since_ms`` and was deleted after it."""
-        ...
-
-    async def recover(self, context_id: str, page_id: str, tag_generation: int, tag: bytes) -> None:
-        """Put a deleted page back, unchanged, at this path tag.
+    async def recover(
+        self, context_id: str, page_id: str, tag_generation: int, tag: bytes, *, recovered_ms: int
+    ) -> None:
+        """Put a deleted page back, unchanged, at this path tag, and note when it was away.
 
         Raises ConflictError when the tag is taken, NotFoundError when there is no such deleted page.
         """
         ...
 
     async def purge_deleted(self, context_id: str, now_ms: int) -> int:
-        """Delete for good what was deleted and is past its ``purge_ms``; the number of pages (ERA-07)."""
+        """Delete for good, with its history, what was deleted and is past its ``purge_ms``; the number (ERA-07)."""
+        ...
+
+
+class History(Protocol):
+    """Earlier versions of pages, sealed as they were; ``Pages.replace`` keeps them.
+
+    A version is open to whoever holds its own slot **and** the slot that its page is in now, while neither of the two
+    has expired: the stricter decides. Deleted pages are never part of an answer.
+    """
+
+    async def terms_as_of(
+        self, context_id: str, slots: Collection[str], now_ms: int, at_ms: int, limit: int
+    ) -> Sequence[TermsRow]:
+        """Term vectors of the approved versions that were current at ``at_ms``, by page id."""
+        ...
+
+    async def heads_as_of(
+        self, context_id: str, slots: Collection[str], now_ms: int, at_ms: int, limit: int
+    ) -> Sequence[HeadRow]:
+        """Heads of the same versions, in the same order."""
+        ...
+
+    async def pages_as_of(
+        self, context_id: str, page_ids: Sequence[str], slots: Collection[str], now_ms: int, at_ms: int
+    ) -> Sequence[PageRow]:
+        """Those of the same versions that belong to these pages."""
+        ...
+
+    async def first_after(
+        self, context_id: str, page_id: str, slots: Collection[str], now_ms: int, at_ms: int
+    ) -> PageRow | None:
+        """The earliest version kept of those that came after ``at_ms``; None for a page that was deleted then."""
+        ...
+
+    async def is_complete(self, context_id: str, slots: Collection[str], now_ms: int, at_ms: int) -> bool:
+        """Whether ``terms_as_of`` can lack nothing that was current at ``at_ms`` in pages of these slots."""
+        ...
+
+    async def versions(
+        self, context_id: str, page_id: str, slots: Collection[str], now_ms: int, limit: int
+    ) -> Sequence[VersionRow]:
+        """Earlier versions of a page, the newest first."""
+        ...
+
+    async def version(
+        self, context_id: str, page_id: str, version: int, slots: Collection[str], now_ms: int
+    ) -> PageRow | None:
+        """One of them."""
+        ...
+
+    async def trim(self, context_id: str, page_id: str, *, keep: int, since_ms: int) -> int:
+        """Keep of one page the newest ``keep`` that were current after ``since_ms``; the number deleted."""
+        ...
+
+    async def sweep(self, context_id: str, now_ms: int, *, keep: int, since_ms: int) -> int:
+        """The same for all pages; versions past an end of their own go too (ERA-08)."""
         ...
 
 
@@ -486,6 +544,8 @@ class Transaction(Protocol):
     def grants(self) -> Grants: ...
     @property
     def pages(self) -> Pages: ...
+    @property
+    def history(self) -> History: ...
     @property
     def profiles(self) -> Profiles: ...
     @property

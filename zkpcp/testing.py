@@ -47,11 +47,13 @@ from zkpcp.core.stored import (
     SlotTally,
     TermsRow,
     TokenRow,
+    VersionRow,
     tally_mark,
 )
 from zkpcp.errors import ConflictError, NotFoundError, UnavailableError
 
 _MINUTE_MS: Final = 60_000
+_NEVER_MS: Final = 1 << 62
 
 
 class FixedClock:
@@ -90,6 +92,14 @@ class _Deleted:
     purge_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """An earlier version of a page and when it was replaced."""
+
+    page: PageRow
+    until_ms: int
+
+
 @dataclass(slots=True)
 class _Tables:
     """Everything that is stored, by primary key. A committed instance is never changed again."""
@@ -106,6 +116,9 @@ class _Tables:
     tokens: dict[tuple[str, bytes], TokenRow] = field(default_factory=dict)
     pages: dict[tuple[str, str], PageRow] = field(default_factory=dict)
     deleted: dict[tuple[str, str], _Deleted] = field(default_factory=dict)
+    versions: dict[tuple[str, str, int], _Version] = field(default_factory=dict)
+    absences: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    marks: dict[tuple[str, str], int] = field(default_factory=dict)
     tags: dict[tuple[str, int, bytes], str] = field(default_factory=dict)
     inbox: dict[tuple[str, str], InboxRow] = field(default_factory=dict)
     profiles: dict[tuple[str, str], ProfileRow] = field(default_factory=dict)
@@ -468,6 +481,8 @@ class _Pages:
         stored = pages.get((row.context_id, row.page_id))
         if stored is None or stored.version != row.version - 1:
             raise ConflictError("the page changed meanwhile")
+        versions = self._session.change().versions
+        versions[row.context_id, row.page_id, stored.version] = _Version(stored, row.updated_ms)
         pages[row.context_id, row.page_id] = row
 
     async def by_tag(self, context_id: str, tag_generation: int, tag: bytes) -> str | None:
@@ -488,20 +503,7 @@ class _Pages:
         return [_head(row) for row in self._visible(context_id, slots, now_ms) if row.review_state == "approved"]
 
     async def terms(self, context_id: str, slots: Collection[str], now_ms: int) -> Sequence[TermsRow]:
-        return [
-            TermsRow(
-                row.page_id,
-                row.slot,
-                row.generation,
-                row.version,
-                row.review_state,
-                row.updated_ms,
-                row.expires_ms,
-                row.terms,
-            )
-            for row in self._visible(context_id, slots, now_ms)
-            if row.review_state == "approved"
-        ]
+        return [_terms(row) for row in self._visible(context_id, slots, now_ms) if row.review_state == "approved"]
 
     async def has_others(self, context_id: str, slot: str, page_id: str, now_ms: int) -> bool:
         return any(row.page_id != page_id for row in self._visible(context_id, (slot,), now_ms))
@@ -545,8 +547,9 @@ class _Pages:
         pages = {key for key, page in tables.pages.items() if page.context_id == context_id and _expired(page, now_ms)}
         items = {key for key, item in tables.inbox.items() if item.context_id == context_id and _expired(item, now_ms)}
         for key in pages:
-            del tables.pages[key]
             tables.index_places.pop(key, None)
+            gone = tables.pages.pop(key)
+            _forget(tables, gone, gone.expires_ms or 0)
         for key in items:
             del tables.inbox[key]
         self._free(context_id, {page_id for _, page_id in pages | items})
@@ -574,17 +577,9 @@ class _Pages:
         row = self._session.lock(wanted=True).deleted.get((context_id, page_id))
         return row.page if row is not None and row.page.slot in slots and row.purge_ms > now_ms else None
 
-    async def deleted_since(self, context_id: str, slots: Collection[str], since_ms: int) -> bool:
-        rows = self._session.look().deleted.items()
-        return any(
-            context == context_id
-            and row.page.slot in slots
-            and row.deleted_ms > since_ms
-            and (row.page.updated_ms <= since_ms or row.page.version > 1)
-            for (context, _), row in rows
-        )
-
-    async def recover(self, context_id: str, page_id: str, tag_generation: int, tag: bytes) -> None:
+    async def recover(
+        self, context_id: str, page_id: str, tag_generation: int, tag: bytes, *, recovered_ms: int
+    ) -> None:
         tables = self._session.change(context_id)
         if (context_id, tag_generation, tag) in tables.tags:
             raise ConflictError("the path is taken")
@@ -593,12 +588,15 @@ class _Pages:
             raise NotFoundError("there is no such deleted page")
         tables.tags[context_id, tag_generation, tag] = page_id
         self._insert(row.page)
+        place = (context_id, page_id, row.deleted_ms)
+        tables.absences[place] = max(row.deleted_ms, recovered_ms, tables.absences.get(place, recovered_ms))
 
     async def purge_deleted(self, context_id: str, now_ms: int) -> int:
-        deleted = self._session.change().deleted
-        gone = [key for key, row in deleted.items() if key[0] == context_id and row.purge_ms <= now_ms]
+        tables = self._session.change()
+        gone = [key for key, row in tables.deleted.items() if key[0] == context_id and row.purge_ms <= now_ms]
         for key in gone:
-            del deleted[key]
+            row = tables.deleted.pop(key)
+            _forget(tables, row.page, row.deleted_ms)
         return len(gone)
 
     def _visible(self, context_id: str, slots: Collection[str], now_ms: int) -> list[PageRow]:
@@ -675,6 +673,139 @@ class _Index:
             places.pop((context_id, page_id), None)
         else:
             places[context_id, page_id] = place
+
+
+class _History:
+    """Earlier versions of pages in memory."""
+
+    def __init__(self, session: _Session) -> None:
+        self._session = session
+
+    async def terms_as_of(
+        self, context_id: str, slots: Collection[str], now_ms: int, at_ms: int, limit: int
+    ) -> Sequence[TermsRow]:
+        return [_terms(row) for row in self._then(context_id, slots, now_ms, at_ms)[:limit]]
+
+    async def heads_as_of(
+        self, context_id: str, slots: Collection[str], now_ms: int, at_ms: int, limit: int
+    ) -> Sequence[HeadRow]:
+        return [_head(row) for row in self._then(context_id, slots, now_ms, at_ms)[:limit]]
+
+    async def pages_as_of(
+        self, context_id: str, page_ids: Sequence[str], slots: Collection[str], now_ms: int, at_ms: int
+    ) -> Sequence[PageRow]:
+        return [row for row in self._then(context_id, slots, now_ms, at_ms) if row.page_id in page_ids]
+
+    async def first_after(
+        self, context_id: str, page_id: str, slots: Collection[str], now_ms: int, at_ms: int
+    ) -> PageRow | None:
+        rows = [
+            version.page
+            for version in self._open(context_id, slots, now_ms)
+            if version.page.page_id == page_id
+            and version.page.review_state == "approved"
+            and version.page.updated_ms > at_ms
+            and not self._absent(version.page, at_ms)
+        ]
+        return min(rows, key=lambda row: row.version, default=None)
+
+    async def is_complete(self, context_id: str, slots: Collection[str], now_ms: int, at_ms: int) -> bool:
+        tables = self._session.look()
+        if any(key[0] == context_id and key[1] in slots and end > at_ms for key, end in tables.marks.items()):
+            return False
+        ended = [
+            row
+            for row in tables.pages.values()
+            if row.expires_ms is not None and at_ms < row.expires_ms <= now_ms and row.slot in slots
+        ]
+        deleted = [
+            row.page
+            for row in tables.deleted.values()
+            if row.page.slot in slots
+            and row.deleted_ms > at_ms
+            and not self._began_after(row.page, at_ms)
+            and not self._absent(row.page, at_ms)
+        ]
+        gone = [row for row in (*ended, *deleted) if row.updated_ms <= at_ms or row.version > 1]
+        if any(row.context_id == context_id for row in gone):
+            return False
+        known = {row.page_id for row in self._then(context_id, slots, now_ms, at_ms)}
+        return not any(
+            row.updated_ms > at_ms
+            and row.version > 1
+            and row.page_id not in known
+            and not self._began_after(row, at_ms)
+            and not self._absent(row, at_ms)
+            for row in self._pages(context_id, slots, now_ms)
+            if row.review_state == "approved"
+        )
+
+    async def versions(
+        self, context_id: str, page_id: str, slots: Collection[str], now_ms: int, limit: int
+    ) -> Sequence[VersionRow]:
+        kept = self._kept(context_id, page_id, slots, now_ms)
+        kept.sort(key=lambda version: -version.page.version)
+        return [VersionRow(_head(version.page), version.until_ms) for version in kept[:limit]]
+
+    async def version(
+        self, context_id: str, page_id: str, version: int, slots: Collection[str], now_ms: int
+    ) -> PageRow | None:
+        kept = self._kept(context_id, page_id, slots, now_ms)
+        return next((each.page for each in kept if each.page.version == version), None)
+
+    async def trim(self, context_id: str, page_id: str, *, keep: int, since_ms: int) -> int:
+        versions = self._session.change().versions
+        mine = sorted(key for key in versions if key[:2] == (context_id, page_id))
+        many = set(mine[: max(0, len(mine) - keep)])
+        gone = [key for key in mine if key in many or versions[key].until_ms <= since_ms]
+        for key in gone:
+            del versions[key]
+        return len(gone)
+
+    async def sweep(self, context_id: str, now_ms: int, *, keep: int, since_ms: int) -> int:
+        versions = self._session.change().versions
+        ended = [key for key, each in versions.items() if key[0] == context_id and _expired(each.page, now_ms)]
+        for key in ended:
+            del versions[key]
+        pages = {key[1] for key in versions if key[0] == context_id}
+        return len(ended) + sum([await self.trim(context_id, page, keep=keep, since_ms=since_ms) for page in pages])
+
+    def _then(self, context_id: str, slots: Collection[str], now_ms: int, at_ms: int) -> list[PageRow]:
+        rows = [
+            version.page
+            for version in self._open(context_id, slots, now_ms)
+            if version.page.review_state == "approved"
+            and version.page.updated_ms <= at_ms < version.until_ms
+            and not self._absent(version.page, at_ms)
+        ]
+        return sorted(rows, key=lambda row: row.page_id)
+
+    def _open(self, context_id: str, slots: Collection[str], now_ms: int) -> list[_Version]:
+        """Every open version of approved pages; the current ones have no end."""
+        pages = [row for row in self._pages(context_id, slots, now_ms) if row.review_state == "approved"]
+        earlier = [each for row in pages for each in self._kept(context_id, row.page_id, slots, now_ms)]
+        return [*(_Version(row, _NEVER_MS) for row in pages), *earlier]
+
+    def _kept(self, context_id: str, page_id: str, slots: Collection[str], now_ms: int) -> list[_Version]:
+        tables = self._session.look()
+        row = tables.pages.get((context_id, page_id))
+        if row is None or not _visible(row, slots, now_ms):
+            return []
+        mine = [each for key, each in tables.versions.items() if key[:2] == (context_id, page_id)]
+        return [each for each in mine if _visible(each.page, slots, now_ms)]
+
+    def _pages(self, context_id: str, slots: Collection[str], now_ms: int) -> list[PageRow]:
+        rows = self._session.look().pages.values()
+        return [row for row in rows if row.context_id == context_id and _visible(row, slots, now_ms)]
+
+    def _began_after(self, row: PageRow, at_ms: int) -> bool:
+        first = self._session.look().versions.get((row.context_id, row.page_id, 1))
+        return first is not None and first.page.updated_ms > at_ms
+
+    def _absent(self, row: PageRow, at_ms: int) -> bool:
+        absences = self._session.look().absences.items()
+        place = (row.context_id, row.page_id)
+        return any(key[:2] == place and key[2] <= at_ms < until_ms for key, until_ms in absences)
 
 
 class _Profiles:
@@ -862,6 +993,11 @@ class _Transaction:
         return _Pages(self._session)
 
     @property
+    def history(self) -> _History:
+        """Earlier versions of pages."""
+        return _History(self._session)
+
+    @property
     def profiles(self) -> _Profiles:
         """Profiles and their change log."""
         return _Profiles(self._session)
@@ -934,6 +1070,29 @@ def _head(row: PageRow) -> HeadRow:
         row.expires_ms,
         row.head,
     )
+
+
+def _terms(row: PageRow) -> TermsRow:
+    return TermsRow(
+        row.page_id,
+        row.slot,
+        row.generation,
+        row.version,
+        row.review_state,
+        row.updated_ms,
+        row.expires_ms,
+        row.terms,
+    )
+
+
+def _forget(tables: _Tables, row: PageRow, end_ms: int) -> None:
+    """The history of a page that is gone for good goes; until when it was there stays."""
+    place = (row.context_id, row.slot)
+    tables.marks[place] = max(end_ms, tables.marks.get(place, end_ms))
+    for version in [key for key in tables.versions if key[:2] == (row.context_id, row.page_id)]:
+        del tables.versions[version]
+    for absence in [key for key in tables.absences if key[:2] == (row.context_id, row.page_id)]:
+        del tables.absences[absence]
 
 
 def _expired(row: PageRow | InboxRow, now_ms: int) -> bool:

@@ -142,9 +142,9 @@ async def fill_the_context(server: PageServer) -> None:
     token = await sign_in(services, context, passphrase=PASSPHRASE)
     async with open_session(services, context, token) as session:
         await create_grant(services, session, client_name="My backup script", scopes="memory:read offline_access")
-        await write_page(
-            services, acting_as(session), path="notes/walks", body="# Walks\n\n" + "A long line of words. " * 30
-        )
+        for number in (20, 30):
+            body = "# Walks\n\n" + "A long line of words. " * number
+            await write_page(services, acting_as(session), path="notes/walks", body=body)
 
 
 @pytest.mark.requirement("KEY-13")
@@ -214,6 +214,26 @@ async def test_everything_can_be_done_by_keyboard(chromium: Browser) -> None:
     assert work.startswith("radio My work")
     assert skip == "link Skip to the content"
     assert onward == "link I have written it down"
+
+
+async def test_an_earlier_version_is_put_back_by_keyboard(chromium: Browser) -> None:
+    async with visiting(chromium) as visit:
+        keys = visit.page.keyboard
+        await visit.set_up()
+        await fill_the_context(visit.server)
+        await visit.open("/c/ada/pages")
+        await visit.page.get_by_role("link", name="Walks").click()
+        await visit.page.get_by_role("link", name="Earlier versions").focus()
+        await keys.press("Enter")
+        await visit.page.get_by_role("link", name="Version 1: Walks").focus()
+        await keys.press("Tab")
+        button = await focused(visit.page)
+        await keys.press("Enter")
+        await visit.page.get_by_role("link", name="Earlier versions").click()
+        await visit.page.get_by_role("link", name="Version 3: Walks").wait_for()
+
+    assert button == "button Put version 1 back"
+    assert visit.complaints == []
 
 
 async def test_an_error_is_announced_with_its_field_and_typed_text_stays(chromium: Browser) -> None:
@@ -290,6 +310,8 @@ async def test_every_page_fits_its_screen_and_loads_what_it_asks_for(
             "/c/ada/",
             "/c/ada/pages",
             page_link or "",
+            f"{page_link}/history",
+            f"{page_link}/history/1",
             "/c/ada/log",
             "/c/ada/sign-in",
             "/c/ada/recover",

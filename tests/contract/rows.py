@@ -154,7 +154,10 @@ async def fill(store: Store, context_id: str = HERE, handle: str = "here") -> No
         await tx.pages.add(page(context_id=context_id, expires_ms=NOW + 1000), 1, b"tag of page")
         await tx.pages.add_to_inbox(item(context_id=context_id, expires_ms=NOW + 1000), 1, b"tag of item")
         await tx.pages.add(page(context_id=context_id, page_id="gone"), 1, b"tag of gone")
-        await tx.pages.delete(context_id, "gone", 1, deleted_ms=NOW, purge_ms=NOW + 1000)
+        await tx.pages.replace(page(context_id=context_id, page_id="gone", version=2))
+        await tx.pages.delete(context_id, "gone", 2, deleted_ms=NOW - 9, purge_ms=NOW + 1000)
+        await tx.pages.recover(context_id, "gone", 1, b"tag of gone", recovered_ms=NOW - 8)
+        await tx.pages.delete(context_id, "gone", 2, deleted_ms=NOW, purge_ms=NOW + 1000)
         await tx.profiles.put(profile(context_id=context_id), change(context_id=context_id))
         await tx.handoffs.put(handoff(context_id=context_id))
         await tx.contexts.enable_extension(context_id, "pcp.home", NOW)
@@ -182,6 +185,11 @@ async def look(store: Store, context_id: str) -> list[object]:
             await tx.pages.page(context_id, "page", slots, NOW),
             list(await tx.pages.inbox(context_id, slots, 10)),
             list(await tx.pages.deleted(context_id, slots, NOW, 10)),
+            [
+                at_ms
+                for at_ms in range(NOW - 12, NOW)
+                if not await tx.history.is_complete(context_id, slots, NOW, at_ms)
+            ],
             await tx.profiles.profile(context_id, "profile.core"),
             list(await tx.profiles.changes(context_id, "profile.core", 10)),
             list(await tx.handoffs.handoffs(context_id, NOW)),

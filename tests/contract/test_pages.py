@@ -223,7 +223,7 @@ async def test_of_many_who_delete_and_recover_a_page_at_once_one_wins(store: Sto
     async def recover(tag: bytes) -> bool:
         try:
             async with store.write() as tx:
-                await tx.pages.recover(HERE, "page", 1, tag)
+                await tx.pages.recover(HERE, "page", 1, tag, recovered_ms=NOW)
         except (ConflictError, NotFoundError):
             return False
         return True
@@ -243,15 +243,15 @@ async def test_a_deleted_page_comes_back_as_it_was_to_a_free_path_only(store: St
         await tx.pages.delete(HERE, "page", 7, deleted_ms=NOW, purge_ms=NOW + 10)
         await tx.pages.add_to_inbox(item(), 1, b"tag")
         with pytest.raises(ConflictError):
-            await tx.pages.recover(HERE, "page", 1, b"tag")
+            await tx.pages.recover(HERE, "page", 1, b"tag", recovered_ms=NOW)
         with pytest.raises(NotFoundError):
-            await tx.pages.recover(HERE, "item", 1, b"free")
+            await tx.pages.recover(HERE, "item", 1, b"free", recovered_ms=NOW)
 
         assert await tx.pages.by_tag(HERE, 1, b"free") is None
         assert await tx.pages.deleted_page(HERE, "page", BOTH, NOW) == row
-        await tx.pages.recover(HERE, "page", 1, b"free")
+        await tx.pages.recover(HERE, "page", 1, b"free", recovered_ms=NOW)
         with pytest.raises(NotFoundError):
-            await tx.pages.recover(HERE, "page", 1, b"free too")
+            await tx.pages.recover(HERE, "page", 1, b"free too", recovered_ms=NOW)
 
     async with store.read() as tx:
         assert await tx.pages.page(HERE, "page", [SENSITIVE], NOW) == row
@@ -281,23 +281,6 @@ async def test_deleted_pages_of_open_slots_are_listed_until_their_time_is_over(s
         assert list(await tx.pages.deleted(HERE, [], NOW, 10)) == []
         seen = [await tx.pages.deleted_page(HERE, name, BOTH, NOW) for name in rows]
         assert seen == [rows["a"][0], rows["b"][0], rows["c"][0], None, None]
-
-
-async def test_a_page_that_was_there_and_was_deleted_since_is_missed(store: Store) -> None:
-    async with store.write() as tx:
-        for name, version, updated_ms in (("new", 1, NOW - 4), ("changed", 2, NOW - 1)):
-            await tx.pages.add(page(page_id=name, version=version, updated_ms=updated_ms), 1, name.encode())
-
-        async def missed(slots: frozenset[str] = BOTH) -> list[bool]:
-            return [await tx.pages.deleted_since(HERE, slots, at_ms) for at_ms in range(NOW - 5, NOW + 1)]
-
-        assert await missed() == [False] * 6
-        await tx.pages.delete(HERE, "new", 1, deleted_ms=NOW - 1, purge_ms=NOW + 10)
-        # Written at NOW - 4, so not there before; deleted at NOW - 1, so not there from then on.
-        assert await missed() == [False, True, True, True, False, False]
-        await tx.pages.delete(HERE, "changed", 2, deleted_ms=NOW, purge_ms=NOW + 10)
-        assert await missed() == [True, True, True, True, True, False]
-        assert await missed(frozenset({SENSITIVE})) == [False] * 6
 
 
 async def test_what_is_past_its_time_is_purged_and_nothing_else(store: Store) -> None:

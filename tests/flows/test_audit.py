@@ -33,6 +33,7 @@ from zkpcp.ports import (
     Credentials,
     Grants,
     Handoffs,
+    History,
     Index,
     Invites,
     Pages,
@@ -226,6 +227,10 @@ class _FullLogTransaction:
     @property
     def index(self) -> Index:
         return self._tx.index
+
+    @property
+    def history(self) -> History:
+        return self._tx.history
 
     @property
     def audit(self) -> Audit:

@@ -632,3 +632,52 @@ async def test_the_owner_puts_a_deleted_page_back() -> None:
         shown = await browser.get(back.headers["location"])
 
     assert "two spoons of assam" in shown.text
+
+
+@pytest.mark.requirement("AUTH-41")
+async def test_the_owner_looks_at_earlier_versions_and_puts_one_back() -> None:
+    server = page_server()
+    async with browsing(server) as browser:
+        await set_up(browser)
+        async with owner(server) as session:
+            who = acting_as(session)
+            written = [
+                await write_page(server.web.services, who, path="notes/tea", body=body)
+                for body in ("two spoons of assam", "one spoon of darjeeling", "no tea at all")
+            ]
+        page = f"/c/ada/pages/{written[0].page_id}"
+        links = re.findall(r'href="([^"]+)"', (await browser.get(page)).text)
+        listed = await browser.get(f"{page}/history")
+        shown = await browser.get(f"{page}/history/1")
+        missing = [await browser.get(f"{page}/history/{number}") for number in ("3", "0", "x", "99999999999")]
+        answer = {"form_token": form_token(listed.text), "number": "1", "current": "3"}
+        refused = await browser.post(f"{page}/history", data=answer | {"form_token": "0" * 64})
+        unclear = await browser.post(f"{page}/history", data=answer | {"current": ""})
+        back = await browser.post(f"{page}/history", data=answer)
+        again = await browser.post(f"{page}/history", data=answer)
+        newest = await browser.get(back.headers["location"])
+        after = await browser.get(f"{page}/history")
+
+    assert f"{page}/history" in links
+    # Addresses hold ids and numbers, never a title or path.
+    assert "tea" not in " ".join(re.findall(r'(?:href|action)="([^"]+)"', listed.text + shown.text))
+    assert re.findall(r'<li value="(\d)">', listed.text) == ["3", "2", "1"]
+    assert re.findall(r'aria-label="Put version (\d) back"', listed.text) == ["2", "1"]
+    assert "two spoons of assam" in shown.text
+    assert [answer.status_code for answer in missing] == [404] * 4
+    assert [refused.status_code, unclear.status_code, back.status_code, again.status_code] == [403, 400, 303, 409]
+    assert "two spoons of assam" in newest.text
+    assert re.findall(r'<li value="(\d)">', after.text) == ["4", "3", "2", "1"]
+
+
+async def test_a_page_without_earlier_versions_says_so() -> None:
+    server = page_server()
+    async with browsing(server) as browser:
+        await set_up(browser)
+        async with owner(server) as session:
+            written = await write_page(server.web.services, acting_as(session), path="notes/tea", body="none")
+        listed = await browser.get(f"/c/ada/pages/{written.page_id}/history")
+        missing = await browser.get("/c/ada/pages/pg_nobody/history")
+
+    assert "No earlier version of this page is kept." in listed.text
+    assert missing.status_code == 404

@@ -65,6 +65,7 @@ WRONG: dict[str, tuple[str, JsonObject, list[str]]] = {
     "both names of a page": ("memory_read", {"path": "a", "id": CANARY}, ["/path", "/id"]),
     "no name of a page": ("memory_delete", {"expected_updated": to_rfc3339(NOW_MS)}, ["/path", "/id"]),
     "a time that is none": ("memory_search", {"query": "a", "as_of": CANARY}, ["/as_of"]),
+    "a time to read that is none": ("memory_read", {"path": "a", "as_of": CANARY}, ["/as_of"]),
     "a beginning that is none": ("audit_list", {"since": CANARY}, ["/since"]),
     "an outcome that is none": ("audit_list", {"outcome": CANARY}, ["/outcome"]),
     "a version that is none": (
@@ -334,6 +335,7 @@ async def test_every_tool_answers_alike_in_both_eras(doors: Doors, full: Grants)
         ("memory_search", {"query": "nothing of that"}),
         ("memory_list", {"prefix": "k", "limit": 1.0}),
         ("memory_read", {"id": page["id"]}),
+        ("memory_read", {"id": page["id"], "as_of": "2030-01-01"}),
         ("memory_write", {"path": "new", "body": "# New\n"}),
         ("memory_delete", {"path": "new"}),
         ("profile_get", {}),

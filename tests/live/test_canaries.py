@@ -72,6 +72,7 @@ async def through_every_tool(client: BareClient, secret: str) -> None:
         ("memory_search", {"query": secret, "limit": 1}),
         ("memory_list", {"prefix": f"notes/{secret}", "tags": [secret]}),
         ("memory_read", {"path": f"notes/{secret}"}),
+        ("memory_read", {"path": f"notes/{secret}", "as_of": "2999-01-01"}),
         ("profile_update", {"patch": profile_of(secret)}),
         ("profile_get", {}),
         ("context_brief", {}),

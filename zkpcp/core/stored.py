@@ -253,6 +253,14 @@ class DeletedRow:
 
 
 @dataclass(frozen=True, slots=True)
+class VersionRow:
+    """An earlier version in a page's history: its head, and when it was replaced."""
+
+    head: HeadRow
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class TermsRow:
     """The parts of a page that a search scans."""
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from zkpcp.core.stored import DeletedRow, HeadRow, InboxRow, PageRow, SlotTally, TermsRow
 from zkpcp.errors import ConflictError, NotFoundError
 from zkpcp.storage.driver import Driver, one, spread
+from zkpcp.storage.history import SqlHistory
 from zkpcp.storage.statements import load
 
 _SQL = load("pages")
@@ -29,6 +30,7 @@ class SqlPages:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
+        self._history = SqlHistory(driver)
 
     async def add(self, row: PageRow, tag_generation: int, tag: bytes) -> None:
         """Insert page and path tag. Raises ConflictError when the tag is taken."""
@@ -36,7 +38,9 @@ class SqlPages:
         await self._insert(row)
 
     async def replace(self, row: PageRow) -> None:
-        """Update in place. Raises ConflictError unless the stored version is the one before."""
+        """Update in place; what was stored goes into the history. Raises ConflictError unless it is the one before."""
+        if not await self._history.keep(row.context_id, row.page_id, row.version - 1, until_ms=row.updated_ms):
+            raise ConflictError("the page changed meanwhile")
         changed = await self._driver.execute(_SQL["replace"], *_members(row), row.version - 1)
         if not changed:
             raise ConflictError("the page changed meanwhile")
@@ -116,11 +120,10 @@ class SqlPages:
             await self._driver.execute(_SQL["free_tags"], context_id, [page_id])
 
     async def delete_expired(self, context_id: str, now_ms: int) -> int:
-        """Delete pages and inbox items past their end with their path tags; the number deleted (ERA-08)."""
-        gone = [
-            *await self._driver.fetch_all(_SQL["delete_expired_pages"], context_id, now_ms),
-            *await self._driver.fetch_all(_SQL["delete_expired_inbox"], context_id, now_ms),
-        ]
+        """Delete pages and inbox items past their end with paths and histories; the number deleted (ERA-08)."""
+        pages = await self._driver.fetch_all(_SQL["delete_expired_pages"], context_id, now_ms)
+        await self._history.forget(context_id, pages)
+        gone = [*pages, *await self._driver.fetch_all(_SQL["delete_expired_inbox"], context_id, now_ms)]
         if gone:
             ids = [str(row[0]) for row in gone]
             await self._driver.execute(_SQL["free_tags"], context_id, ids)
@@ -144,22 +147,24 @@ class SqlPages:
         """One of them as it was, locked until this transaction ends."""
         return one(_page, await self._driver.fetch_one(_SQL["deleted_page"], context_id, page_id, list(slots), now_ms))
 
-    async def deleted_since(self, context_id: str, slots: Collection[str], since_ms: int) -> bool:
-        """Whether a page in ``slots`` can have been there at ``since_ms`` and was deleted after it."""
-        return await self._driver.fetch_one(_SQL["deleted_since"], context_id, list(slots), since_ms) is not None
-
-    async def recover(self, context_id: str, page_id: str, tag_generation: int, tag: bytes) -> None:
+    async def recover(
+        self, context_id: str, page_id: str, tag_generation: int, tag: bytes, *, recovered_ms: int
+    ) -> None:
         """Put a deleted page back at this path tag. Raises ConflictError for a taken tag, NotFoundError."""
         await self._claim(context_id, tag_generation, tag, page_id)
-        row = one(_page, await self._driver.fetch_one(_SQL["take_deleted"], context_id, page_id))
+        row = await self._driver.fetch_one(_SQL["take_deleted"], context_id, page_id)
         if row is None:
             await self._driver.execute(_SQL["release_tag"], context_id, tag_generation, tag)
             raise NotFoundError("there is no such deleted page")
-        await self._insert(row)
+        *members, deleted_ms = row
+        await self._insert(_page(members))
+        await self._history.note_absence(context_id, page_id, deleted_ms, recovered_ms)
 
     async def purge_deleted(self, context_id: str, now_ms: int) -> int:
-        """Delete for good what was deleted and is past its time; the number of pages (ERA-07)."""
-        return await self._driver.execute(_SQL["purge_deleted"], context_id, now_ms)
+        """Delete for good, with its history, what was deleted and is past its time; the number (ERA-07)."""
+        gone = await self._driver.fetch_all(_SQL["purge_deleted"], context_id, now_ms)
+        await self._history.forget(context_id, gone)
+        return len(gone)
 
     async def _claim(self, context_id: str, generation: int, tag: bytes, page_id: str) -> None:
         if not await self._driver.execute(_SQL["claim_tag"], context_id, generation, tag, page_id):

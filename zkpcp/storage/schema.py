@@ -185,6 +185,34 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
                 "purge_ms": "until when its owner can recover it (ms since 1970)",
             }
         ),
+        "page_versions": _table(
+            {
+                "page_id": _PAGE,
+                "version": "which of the page's changes made it",
+                "slot": _SLOT,
+                "generation": _GENERATION,
+                "review_state": "approved, proposed or rejected",
+                "updated_ms": "when it was written (ms since 1970)",
+                "until_ms": "when it was replaced (ms since 1970)",
+                "expires_ms": _EXPIRES,
+                "head": "sealed: title, path, tags and what else a listing shows; its padded length is readable",
+                "terms": "sealed: the search terms; its padded length is readable",
+                "sealed": "sealed: the page as it was; its padded length is readable",
+            }
+        ),
+        "page_absences": _table(
+            {
+                "page_id": _PAGE,
+                "from_ms": "when the page was deleted (ms since 1970)",
+                "until_ms": "when its owner put it back (ms since 1970)",
+            }
+        ),
+        "history_marks": _table(
+            {
+                "slot": "a key slot: category and opaque partition id",
+                "through_ms": "until when pages of the slot that are gone for good were there (ms since 1970)",
+            }
+        ),
         "path_tags": _table(
             {
                 "generation": "the generation of the key that made the tag",

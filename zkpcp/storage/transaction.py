@@ -12,6 +12,7 @@ from zkpcp.storage.credentials import SqlCredentials
 from zkpcp.storage.driver import Driver
 from zkpcp.storage.grants import SqlGrants
 from zkpcp.storage.handoffs import SqlHandoffs
+from zkpcp.storage.history import SqlHistory
 from zkpcp.storage.index import SqlIndex
 from zkpcp.storage.invites import SqlInvites
 from zkpcp.storage.pages import SqlPages
@@ -51,6 +52,11 @@ class SqlTransaction:
     def pages(self) -> SqlPages:
         """Pages, path tags, the inbox."""
         return SqlPages(self._driver)
+
+    @property
+    def history(self) -> SqlHistory:
+        """Earlier versions of pages."""
+        return SqlHistory(self._driver)
 
     @property
     def profiles(self) -> SqlProfiles:

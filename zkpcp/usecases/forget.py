@@ -1,9 +1,9 @@
 """Deleting a page, and the owner's way to have it back for a while (ERA-07, MEM-07, TOOL-10; PCP §5.2, §8.10).
 
 A deleted page is moved, still sealed, to a table that no reading, searching, listing or exporting query looks at, and
-its path is free at once. For ``Services.deleted_retention_s`` its owner can recover it; then it is swept. A page that
-is still in quarantine (MEM-22) is nothing its writer can see, and so nothing it can delete. Deleting is NOT erasing:
-what has to be gone at once is the erasure's business.
+its path is free at once; its earlier versions share its fate. For ``Services.deleted_retention_s`` its owner can
+recover it; then it is swept. A page that is still in quarantine (MEM-22) is nothing its writer can see, and so nothing
+it can delete. Deleting is NOT erasing: what has to be gone at once is the erasure's business.
 """
 
 from __future__ import annotations
@@ -92,7 +92,9 @@ async def delete_page(
                 raise ForbiddenError("deleting a sensitive page needs another scope", needed)
             now_ms = services.clock.now_ms()
             purge_ms = _purge_ms(services, row, now_ms)
-            await tx.pages.delete(acting.context_id, page.id, row.version, deleted_ms=now_ms, purge_ms=purge_ms)
+            # A clock that was set back must not make a page's life end before it began.
+            deleted_ms = max(now_ms, row.updated_ms)
+            await tx.pages.delete(acting.context_id, page.id, row.version, deleted_ms=deleted_ms, purge_ms=purge_ms)
             await index_page(tx, services, acting, page.id, before=row)
             call.object_ids.add(page.id)
             call.categories = {category_of(row.slot)}
@@ -153,7 +155,7 @@ async def recover_page(services: Services, acting: Acting, page_id: str) -> Reco
             generation, tag = records.path_tag(acting.keys, page.path)
             if await tx.pages.by_tag(acting.context_id, generation, tag) is not None:
                 raise ConflictError("another page is at its path now; delete that one first")
-            await tx.pages.recover(acting.context_id, page_id, generation, tag)
+            await tx.pages.recover(acting.context_id, page_id, generation, tag, recovered_ms=now_ms)
             with records.open_terms(acting.keys, row) as terms:
                 await index_page(tx, services, acting, page_id, after=page, terms=terms)
             call.object_ids.add(page_id)

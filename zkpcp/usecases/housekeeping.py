@@ -1,7 +1,8 @@
 """What has to end by itself, and needs no key.
 
-Pages and hand-offs past their end, idle grants, tokens, requests for consent that nobody answered, clients that never
-got a grant, old sessions, counted attempts. Runs at the start of the server and every hour after that, so downtime only
+Pages and hand-offs past their end, earlier versions of pages, idle grants, tokens, requests for consent that nobody
+answered, clients that never got a grant, old sessions, counted attempts. Runs at the start of the server and every hour
+after that, so downtime only
 delays it (ERA-08, AUTH-45). Each context is swept in a transaction of its own, with its audit entry; a sweep that found
 nothing leaves none.
 """
@@ -18,6 +19,7 @@ from zkpcp.ports import Transaction
 from zkpcp.usecases.audit_log import record, swept_partitions
 from zkpcp.usecases.clients import sweep_unused
 from zkpcp.usecases.grants import end_idle_grants
+from zkpcp.usecases.history import kept
 from zkpcp.usecases.services import Services
 
 EVERY_S: Final = 3600
@@ -50,6 +52,9 @@ async def sweep(services: Services, context: ContextRow) -> None:
         ctx = context.context_id
         await _note(tx, services, context, "memory", "pages", await tx.pages.delete_expired(ctx, now_ms))
         await _note(tx, services, context, "memory", "deleted_pages", await tx.pages.purge_deleted(ctx, now_ms))
+        keep, since_ms = kept(services)
+        versions = await tx.history.sweep(ctx, now_ms, keep=keep, since_ms=since_ms)
+        await _note(tx, services, context, "memory", "versions", versions)
         left = await tx.handoffs.delete_expired(ctx, now_ms)
         await _note(tx, services, context, KNOWN[HANDOFF].stem, "handoffs", left)
 

@@ -40,7 +40,7 @@ async def read_page(services: Services, acting: Acting, *, path: str | None = No
     """The page with this path or this id. Raises NotFoundError, also for a page the caller may not see (TOOL-10)."""
     async with calling(services, acting, READ, "memory") as call:
         check_one_of(path, page_id)
-        _check_scope(acting)
+        check_read_scope(acting)
         await admit_waiting(call)
         async with services.store.read() as tx:
             row = await find_page(tx, call, path, page_id)
@@ -62,7 +62,7 @@ async def list_pages(
 ) -> Listed:
     """Pages in the order of their paths. Raises InvalidInputError for a cursor that this call did not return."""
     async with calling(services, acting, LIST, "memory") as call:
-        _check_scope(acting)
+        check_read_scope(acting)
         filters.check()
         after = open_cursor(acting.keys, LIST, filters.as_json(), cursor) if cursor is not None else None
         await admit_waiting(call)
@@ -109,11 +109,16 @@ async def find_page(
     """The row at this path or with this id, if the caller may see it."""
     acting, now_ms = call.acting, call.services.clock.now_ms()
     if path is not None:
-        generation, tag = records.path_tag(acting.keys, parse_path(path, "/path"))
-        page_id = await tx.pages.by_tag(acting.context_id, generation, tag)
+        page_id = await page_id_at(tx, acting, path)
     if page_id is None:
         return None
     return await tx.pages.page(acting.context_id, page_id, acting.readable_slots(), now_ms, lock=lock)
+
+
+async def page_id_at(tx: Transaction, acting: Acting, path: str) -> str | None:
+    """The id of the page at a path, whoever may see it. Raises InvalidInputError for what is no path."""
+    generation, tag = records.path_tag(acting.keys, parse_path(path, "/path"))
+    return await tx.pages.by_tag(acting.context_id, generation, tag)
 
 
 def open_found(acting: Acting, row: PageRow, path: str | None, page_id: str | None) -> Page:
@@ -165,6 +170,7 @@ def check_one_of(path: str | None, page_id: str | None) -> None:
         raise InvalidInputError(rule, [Violation("/path", rule), Violation("/id", rule)])
 
 
-def _check_scope(acting: Acting) -> None:
+def check_read_scope(acting: Acting) -> None:
+    """Raise ForbiddenError unless the caller may read pages."""
     if "memory:read" not in acting.scopes:
         raise ForbiddenError("reading pages needs another scope", ("memory:read",))

@@ -20,6 +20,7 @@ from zkpcp.ports import Transaction
 from zkpcp.usecases.access import Acting
 from zkpcp.usecases.audit_log import record, swept_partitions
 from zkpcp.usecases.call import Call, calling
+from zkpcp.usecases.history import trim_history
 from zkpcp.usecases.inbox import admit_waiting
 from zkpcp.usecases.indexing import index_page
 from zkpcp.usecases.partition_names import default_partition, partition_names, require_right
@@ -69,7 +70,7 @@ async def write_page(
             if stored is None:
                 page = await _create(tx, call, draft, expected_ms)
             else:
-                page = await _replace(tx, call, draft, stored, expected_ms)
+                page = await replace_page(tx, call, draft, stored, expected_ms)
             call.object_ids.add(page.id)
             call.categories.add(category_of(records.slot_of(page)))
             call.looks_into([records.slot_of(page)])
@@ -146,7 +147,8 @@ async def _create(tx: Transaction, call: Call, draft: Draft, expected_ms: int | 
     return page
 
 
-async def _replace(tx: Transaction, call: Call, draft: Draft, row: PageRow, expected_ms: int | None) -> Page:
+async def replace_page(tx: Transaction, call: Call, draft: Draft, row: PageRow, expected_ms: int | None) -> Page:
+    """Make the next version of a page; the stored one goes into its history. Raises as ``write_page`` does."""
     acting, services = call.acting, call.services
     call.decrypted = True
     stored = records.open_page(acting.keys, row)
@@ -165,6 +167,7 @@ async def _replace(tx: Transaction, call: Call, draft: Draft, row: PageRow, expe
     terms = encoded_terms(page)
     await tx.pages.replace(records.seal_page(acting.keys, page, row.version + 1, terms, services.entropy))
     await index_page(tx, services, acting, page.id, before=row, after=page, terms=terms)
+    await trim_history(tx, services, acting.context_id, page.id)
     return page
 
 

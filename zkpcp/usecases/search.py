@@ -1,21 +1,20 @@
 """Searching pages by what they say, with the search index of the open slots (MEM-17 to MEM-20).
 
 Only what the caller's own keys open takes part, statistics included, so nothing outside it shows in a result, a score
-or a count (MEM-13). Where a slot has no index yet, and for ``as_of``, the term vectors of all pages are scanned; both
-count exactly the same. Versions are not kept yet, so ``as_of`` says honestly when it cannot be exact.
+or a count (MEM-13). Where a slot has no index yet, and for ``as_of``, term vectors are scanned; both count exactly the
+same. An earlier time is searched in the versions of then, as ``usecases.history`` finds them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from zkpcp.core import asking, ranking
 from zkpcp.core import terms as term_format
 from zkpcp.core.asking import Asked
-from zkpcp.core.instants import parse_date_or_instant, read_field, to_rfc3339
 from zkpcp.core.pages import Head, Page, head_of
 from zkpcp.core.paths import PagePath
 from zkpcp.core.ranking import SNIPPET_CHARS, Candidate, Scored
@@ -28,6 +27,7 @@ from zkpcp.ports import Transaction
 from zkpcp.usecases.access import Acting
 from zkpcp.usecases.call import Call, calling
 from zkpcp.usecases.filters import Filters
+from zkpcp.usecases.history import AsOf, Then, pages_then, parse_as_of, versions_then
 from zkpcp.usecases.inbox import admit_waiting
 from zkpcp.usecases.indexed import open_index
 from zkpcp.usecases.partition_names import PartitionNames, names_for, partition_names
@@ -94,6 +94,7 @@ class _Hits:
     exact: bool
     complete: bool
     indexed: bool
+    then: AsOf | None = None
     pages: dict[str, _Opened] = field(default_factory=dict)
 
 
@@ -121,14 +122,13 @@ async def search_pages(
             raise ForbiddenError("searching pages needs another scope", ("memory:read",))
         filters.check()
         asked = _asked(query)
-        moment = read_field("as_of", as_of, parse_date_or_instant, "a date or instant")
-        as_of_ms = None if moment is None else moment.last_ms
+        then = parse_as_of(as_of, services.clock.now_ms())
         bound = filters.as_json() | {"query": query, "as_of": as_of}
         start = _start(open_cursor(acting.keys, ACTION, bound, cursor)) if cursor is not None else 0
         more_waiting = await admit_waiting(call)
         wanted = min(start + limit + 1, MAX_RESULTS)
         async with services.store.read() as tx:
-            hits = await _hits(tx, call, asked, filters, as_of_ms, wanted)
+            hits = await _hits(tx, call, asked, filters, then, wanted)
             if asked.has_phrases:
                 await _keep_phrases(tx, call, hits, asked, wanted)
             part = hits.scored[start : start + limit]
@@ -142,20 +142,18 @@ async def search_pages(
         return Results(
             found=tuple(found),
             searched_all=hits.complete and not more_waiting and not asked.cut,
-            as_of=None if as_of_ms is None else to_rfc3339(as_of_ms),
+            as_of=None if then is None else then.text,
             as_of_exact=hits.exact,
             next_cursor=next_cursor,
         )
 
 
-async def _hits(
-    tx: Transaction, call: Call, asked: Asked, filters: Filters, as_of_ms: int | None, wanted: int
-) -> _Hits:
+async def _hits(tx: Transaction, call: Call, asked: Asked, filters: Filters, then: AsOf | None, wanted: int) -> _Hits:
     """The ranking, as far as ``wanted``. The index knows what is there now; an earlier time takes a scan."""
     slots = await _slots(tx, call, filters)
-    opened = await open_index(tx, call.acting, call.services.clock.now_ms(), slots) if as_of_ms is None else None
+    opened = await open_index(tx, call.acting, call.services.clock.now_ms(), slots) if then is None else None
     if opened is None:
-        return await _scanned(tx, call, asked, filters, as_of_ms, slots)
+        return await _scanned(tx, call, asked, filters, then, slots)
     call.decrypted = call.decrypted or opened.pages > 0
     understood, scored, complete = await opened.search(asked, filters, MAX_RESULTS if asked.has_phrases else wanted)
     return _Hits(understood, scored[:MAX_RESULTS], exact=True, complete=complete, indexed=True)
@@ -168,24 +166,14 @@ async def _slots(tx: Transaction, call: Call, filters: Filters) -> frozenset[str
 
 
 async def _scanned(
-    tx: Transaction, call: Call, asked: Asked, filters: Filters, as_of_ms: int | None, slots: frozenset[str]
+    tx: Transaction, call: Call, asked: Asked, filters: Filters, then: AsOf | None, slots: frozenset[str]
 ) -> _Hits:
-    acting, services = call.acting, call.services
-    now_ms = services.clock.now_ms()
-    vectors = await tx.pages.terms(acting.context_id, slots, now_ms)
-    heads = {row.page_id: row for row in await tx.pages.heads(acting.context_id, slots, now_ms)}
-    gone = as_of_ms is not None and await tx.pages.deleted_since(acting.context_id, slots, as_of_ms)
-    # What was deleted longer ago than deleted pages are kept has left no trace.
-    kept_since_ms = now_ms - services.deleted_retention_s * 1000
-    call.decrypted = call.decrypted or bool(vectors)
-    exact = True
-    if as_of_ms is not None:
-        # A page changed since then had another text at that time, which is not kept yet; a deleted one is not searched.
-        known = as_of_ms >= kept_since_ms or as_of_ms < acting.context.created_ms
-        exact = known and not gone and all(row.updated_ms <= as_of_ms or row.version == 1 for row in vectors)
-        vectors = [row for row in vectors if row.updated_ms <= as_of_ms]
-    candidates, admitted, complete = _candidates(acting, asked, filters, vectors, heads)
-    at_ms = now_ms if as_of_ms is None else as_of_ms
+    now_ms = call.services.clock.now_ms()
+    at = await (_now(tx, call, slots) if then is None else versions_then(tx, call, then, slots))
+    call.decrypted = call.decrypted or bool(at.vectors)
+    heads = {row.page_id: row for row in at.heads}
+    candidates, admitted, complete = _candidates(call.acting, asked, filters, at.vectors, heads)
+    at_ms = now_ms if then is None else then.instant_ms
     score = ranking.scorer(asked.query, ranking.corpus_of(candidates))
     ranked = ranking.in_order(
         Scored(each.head, score(each) * ranking.standing(each.head, at_ms))
@@ -193,7 +181,14 @@ async def _scanned(
         if each.head.id in admitted
     )
     scored = [item for item in ranked if filters.admit(item.head)][:MAX_RESULTS]
-    return _Hits(asked.query, scored, exact, complete, indexed=False)
+    return _Hits(asked.query, scored, at.exact, complete and at.whole, indexed=False, then=then)
+
+
+async def _now(tx: Transaction, call: Call, slots: Collection[str]) -> Then:
+    context_id, now_ms = call.acting.context_id, call.services.clock.now_ms()
+    vectors = await tx.pages.terms(context_id, slots, now_ms)
+    heads = await tx.pages.heads(context_id, slots, now_ms)
+    return Then(vectors, heads, whole=True, exact=True)
 
 
 def _candidates(
@@ -252,7 +247,11 @@ async def _open(tx: Transaction, call: Call, hits: _Hits, part: Sequence[Scored[
     heads = {item.head.id: item.head for item in part if item.head.id not in hits.pages}
     if not heads:
         return
-    rows = await tx.pages.pages(acting.context_id, [*heads], acting.readable_slots(), call.services.clock.now_ms())
+    if hits.then is None:
+        now_ms = call.services.clock.now_ms()
+        rows = await tx.pages.pages(acting.context_id, [*heads], acting.readable_slots(), now_ms)
+    else:
+        rows = await pages_then(tx, call, [*heads], hits.then)
     probe = term_format.probe(hits.query.terms)
     for row in rows:
         page = records.open_page(acting.keys, row)

@@ -18,6 +18,12 @@ PASSPHRASE_CHECKS_AT_ONCE = 2
 DELETED_RETENTION_S = 30 * 24 * 3600
 """How long the owner can recover a deleted page (§8.10)."""
 
+HISTORY_VERSIONS = 100
+"""How many earlier versions of a page are kept."""
+
+HISTORY_S = 730 * 24 * 3600
+"""How long an earlier version is kept after it was replaced."""
+
 
 @dataclass(frozen=True, slots=True)
 class Services:
@@ -39,6 +45,8 @@ class Services:
     redirect_schemes: frozenset[str] = PRIVATE_USE_SCHEMES
     client_documents: ClientDocuments | None = None
     deleted_retention_s: int = DELETED_RETENTION_S
+    history_versions: int = HISTORY_VERSIONS
+    history_s: int = HISTORY_S
     passphrase_gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PASSPHRASE_CHECKS_AT_ONCE))
 
     def new_id(self, prefix: str) -> str:

@@ -92,7 +92,8 @@ async def show_page(web: Web, request: Request) -> Response:
     async with signed_in(web, request, "") as owner:
         page = await read_page(web.services, owner.acting, page_id=request.path_params["page_id"])
         text = serialize(page).decode()
-        return web.pages.page("page", nav=owner.nav, path=page.path.value, text=text)
+        history = f"{owner.place.base_path}/pages/{page.id}/history"
+        return web.pages.page("page", nav=owner.nav, path=page.path.value, text=text, history=history)
 
 
 async def show_deleted(web: Web, request: Request) -> Response:

@@ -14,7 +14,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from zkpcp.errors import InvalidTokenError
-from zkpcp.http.pages import browse, extensions, home, joining, partitions, people, profile, public, sessions, set_up
+from zkpcp.http.pages import (
+    browse,
+    extensions,
+    history,
+    home,
+    joining,
+    partitions,
+    people,
+    profile,
+    public,
+    sessions,
+    set_up,
+)
 from zkpcp.http.pages.web import Web, see_other, to_sign_in
 
 Handler = Callable[[Web, Request], Awaitable[Response]]
@@ -60,6 +72,9 @@ def page_router(web: Web) -> APIRouter:
     add("GET", f"{base}/profile", profile.show)
     add("GET", f"{base}/pages", browse.show_pages)
     add("GET", f"{base}/pages/{{page_id}}", browse.show_page)
+    add("GET", f"{base}/pages/{{page_id}}/history", history.show_versions)
+    add("POST", f"{base}/pages/{{page_id}}/history", history.restore)
+    add("GET", f"{base}/pages/{{page_id}}/history/{{number}}", history.show_version)
     add("GET", f"{base}/deleted", browse.show_deleted)
     add("POST", f"{base}/deleted", browse.recover)
     add("GET", f"{base}/log", browse.show_log)

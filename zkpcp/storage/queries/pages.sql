@@ -119,10 +119,10 @@ where context_id = $1 and page_id = any($2)
 
 -- name: delete_expired_pages
 -- erases: pages past their end
--- Names what it deletes, so that their paths become free (ERA-08).
+-- Names what it deletes, so that their paths become free and their histories go (ERA-08).
 delete from pages
 where context_id = $1 and expires_ms <= $2
-returning page_id
+returning page_id, slot, expires_ms
 
 -- name: delete_expired_inbox
 -- erases: inbox items past their end
@@ -159,18 +159,12 @@ from deleted_pages
 where context_id = $1 and page_id = $2 and slot = any($3) and purge_ms > $4
 for update
 
--- name: deleted_since
--- Whether a search as of an earlier time can lack a page: one that was there and was deleted since.
-select page_id
-from deleted_pages
-where context_id = $1 and slot = any($2) and deleted_ms > $3 and (updated_ms <= $3 or version > 1)
-limit 1
-
 -- name: take_deleted
 -- A deleted page on its way back; of many who try, one gets it.
 delete from deleted_pages
 where context_id = $1 and page_id = $2
-returning context_id, page_id, slot, generation, version, review_state, updated_ms, expires_ms, sealed, head, terms
+returning context_id, page_id, slot, generation, version, review_state, updated_ms, expires_ms, sealed, head, terms,
+    deleted_ms
 
 -- name: release_tag
 -- Gives one path back that was claimed in vain.
@@ -179,6 +173,7 @@ where context_id = $1 and generation = $2 and tag = $3
 
 -- name: purge_deleted
 -- erases: deleted pages whose time to be recovered is over
--- Their paths were free from the moment they were deleted.
+-- Their paths were free from the moment they were deleted; their histories go now.
 delete from deleted_pages
 where context_id = $1 and purge_ms <= $2
+returning page_id, slot, deleted_ms

@@ -25,7 +25,7 @@ DEFINITION: Final = ToolDefinition(
         "told you, and before you write a new page. Give the distinctive words in the language of the notes, not a "
         "whole question. Answers the best pages, each with a snippet and why it matched: memory_read a page before "
         "you rely on it. Nothing found does not mean never said: try other words; some pages may not be open to "
-        "you. searched_all false: not everything was searched. as_of answers from what was saved by then, "
+        "you. searched_all false: not everything was searched. as_of searches what pages said then, "
         "as_of_exact says whether completely."
     ),
     input_schema=parts.closed(
@@ -39,7 +39,7 @@ DEFINITION: Final = ToolDefinition(
             "path_prefix": {"type": "string", "maxLength": 512, "description": "Only paths that begin with this."},
             "include_stale": {"type": "boolean", "default": True},
             "include_archived": {"type": "boolean", "default": False},
-            "as_of": {"type": "string", "description": "A date or an instant in the past."},
+            "as_of": parts.AS_OF,
         },
         ["query"],
     ),
@@ -116,7 +116,7 @@ def _text(results: Results) -> str:
     if not results.searched_all:
         notes.append("Not everything could be searched; call again to include the rest.")
     if not results.as_of_exact:
-        notes.append("Some pages changed after that time and were left out, so this answer is not exact.")
+        notes.append("Something of that time may be lacking, deleted pages for example, so this answer is not exact.")
     if results.next_cursor:
         notes.append(f"More results: call again with cursor {results.next_cursor}")
     return "\n\n".join([framed, *notes])

@@ -33,6 +33,11 @@ PARTITION: Final[JsonObject] = {
     "maxLength": 64,
     "description": "Only this one of partition_list.",
 }
+AS_OF: Final[JsonObject] = {
+    "type": "string",
+    "maxLength": 64,
+    "description": "A date or an instant in the past.",
+}
 TYPE: Final[JsonObject] = {"type": "string", "enum": ["episodic", "semantic", "procedural"]}
 TAGS: Final[JsonObject] = {
     "type": "array",
