@@ -36,7 +36,7 @@ async def set_extension(services: Services, session: OpenSession, extension_id: 
     Raises ForbiddenError for anybody but the controller, NotFoundError for an extension that cannot be enabled here.
     """
     context = session.context
-    if not session.keyring.is_controller:
+    if not session.is_controller:
         raise ForbiddenError("only the controller chooses the extensions of a context")
     there = {extension.id: extension for extension in available(services.schemas.names)}
     extension = there.get(extension_id)

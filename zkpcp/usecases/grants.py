@@ -48,7 +48,7 @@ class HeadlessGrant:
 
 async def list_grants(services: Services, session: OpenSession) -> Sequence[GrantRow]:
     """The active grants, newest first: all for the controller, their own for everybody else."""
-    whose = None if session.keyring.is_controller else session.principal
+    whose = None if session.is_controller else session.principal
     async with services.store.read() as tx:
         grants = await tx.grants.list_grants(session.context.context_id)
     return [grant for grant in grants if whose is None or whose in (grant.principal, grant.on_behalf_of)]
@@ -59,7 +59,7 @@ async def revoke_grant(services: Services, session: OpenSession, grant_id: str) 
     async with services.store.write() as tx:
         grant = await tx.grants.grant(session.context.context_id, grant_id, lock=True)
         people = () if grant is None else (grant.principal, grant.on_behalf_of)
-        may_end = session.keyring.is_controller or session.principal in people
+        may_end = session.is_controller or session.principal in people
         if grant is None or not may_end or grant.status != "active":
             raise NotFoundError("there is no such active grant")
         actor = Actor(session.principal, grant.client_id, grant.grant_id)

@@ -134,7 +134,7 @@ async def admit_joined(services: Services, session: OpenSession) -> tuple[str, .
     Keys that do not come from whoever had the invite's code are refused, and that is audited: no keyring is ever sealed
     to them.
     """
-    if not session.keyring.is_controller:
+    if not session.is_controller:
         return ()
     context_id = session.context.context_id
     async with services.store.read() as tx:

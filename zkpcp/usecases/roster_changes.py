@@ -65,5 +65,5 @@ def _still_acts(roster: Roster, grant: GrantRow) -> bool:
 
 def require_owner(session: OpenSession) -> None:
     """Raise ForbiddenError for anybody but the owner, whose key signs the roster."""
-    if not session.keyring.is_controller:
+    if not session.is_controller:
         raise ForbiddenError("only the controller of this context can do this")

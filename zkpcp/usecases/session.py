@@ -52,6 +52,11 @@ class OpenSession:
     keyring: OpenKeyring
 
     @property
+    def is_controller(self) -> bool:
+        """Whether this is the person who controls the context, with its root."""
+        return self.keyring.is_controller and self.principal == self.context.owner
+
+    @property
     def actor(self) -> Actor:
         """The actor that audit entries name."""
         return Actor(self.principal)

@@ -77,7 +77,7 @@ async def show(web: Web, request: Request) -> Response:
             "home",
             nav=owner.nav,
             kind=context.kind,
-            manages=owner.session.keyring.is_controller,
+            manages=owner.session.is_controller,
             organizations=context.is_organizations,
             controller=context.controller,
             mcp_url=mcp_url,

@@ -112,7 +112,7 @@ async def access(web: Web, request: Request) -> Response:
 
 
 async def _page(web: Web, person: SignedIn, message: str = "") -> Response:
-    manages = person.session.keyring.is_controller
+    manages = person.session.is_controller
     return web.pages.page(
         "partitions",
         status=HTTPStatus.BAD_REQUEST if message else HTTPStatus.OK,
