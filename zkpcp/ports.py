@@ -89,6 +89,14 @@ class Contexts(Protocol):
         """Disable it and keep its data; False when it was not enabled."""
         ...
 
+    async def locked_ms(self, context_id: str) -> int | None:
+        """When the context was locked; None while it is open. In a write transaction after ``roster(lock=True)``."""
+        ...
+
+    async def set_locked(self, context_id: str, locked_ms: int | None) -> bool:
+        """Lock it at an instant, or unlock it (None); False when it was so already."""
+        ...
+
     async def handles(self) -> Sequence[str]:
         """All handles, sorted. Only the command line and the root page of a single-context server ask."""
         ...
@@ -121,6 +129,10 @@ class Credentials(Protocol):
 
     async def end_sessions_of(self, context_id: str, principal: str) -> None:
         """Delete every session of a principal."""
+        ...
+
+    async def end_all_sessions(self, context_id: str) -> None:
+        """Delete every session of the context."""
         ...
 
     async def delete_wraps(self, context_id: str, principal: str) -> None:
@@ -212,6 +224,10 @@ class Grants(Protocol):
 
     async def delete_keyrings(self, context_id: str, holder_kind: HolderKind, holder: str) -> None:
         """Delete a holder's keyrings of every epoch (KEY-08)."""
+        ...
+
+    async def delete_keyrings_but(self, context_id: str, holder_kind: HolderKind, holder: str) -> None:
+        """Delete the keyrings of every other holder, of every epoch (KEY-08)."""
         ...
 
     async def put_keyring(self, row: KeyringRow) -> None: ...

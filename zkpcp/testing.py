@@ -203,6 +203,18 @@ class _Contexts:
                 return replace(row, extensions=tuple(enabled), features=features)
         return None
 
+    async def locked_ms(self, context_id: str) -> int | None:
+        row = self._session.look().contexts.get(context_id)
+        return None if row is None else row.locked_ms
+
+    async def set_locked(self, context_id: str, locked_ms: int | None) -> bool:
+        contexts = self._session.change().contexts
+        row = contexts.get(context_id)
+        if row is None or (row.locked_ms is None) == (locked_ms is None):
+            return False
+        contexts[context_id] = replace(row, locked_ms=locked_ms)
+        return True
+
     async def enable_extension(self, context_id: str, extension: str, enabled_ms: int) -> bool:
         extensions = self._session.change(context_id).extensions
         if (context_id, extension) in extensions:
@@ -262,6 +274,12 @@ class _Credentials:
         sessions = self._session.change().sessions
         for key, row in list(sessions.items()):
             if (row.context_id, row.principal) == (context_id, principal):
+                del sessions[key]
+
+    async def end_all_sessions(self, context_id: str) -> None:
+        sessions = self._session.change().sessions
+        for key, row in list(sessions.items()):
+            if row.context_id == context_id:
                 del sessions[key]
 
     async def delete_wraps(self, context_id: str, principal: str) -> None:
@@ -410,6 +428,11 @@ class _Grants:
     async def delete_keyrings(self, context_id: str, holder_kind: HolderKind, holder: str) -> None:
         keyrings = self._session.change().keyrings
         for key in [key for key in keyrings if key[:3] == (context_id, holder_kind, holder)]:
+            del keyrings[key]
+
+    async def delete_keyrings_but(self, context_id: str, holder_kind: HolderKind, holder: str) -> None:
+        keyrings = self._session.change().keyrings
+        for key in [key for key in keyrings if key[0] == context_id and key[1:3] != (holder_kind, holder)]:
             del keyrings[key]
 
     async def put_keyring(self, row: KeyringRow) -> None:

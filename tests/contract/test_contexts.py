@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.contract.rows import HERE, context, roster_row
+from tests.contract.rows import ELSEWHERE, HERE, NOW, context, roster_row
 from zkpcp.core.stored import RosterRow
 from zkpcp.errors import ConflictError, CorruptError
 from zkpcp.ports import Store
@@ -111,3 +111,26 @@ async def test_a_locked_roster_makes_the_next_writer_wait_and_see_the_change(sto
             return row.version
 
     assert (await asyncio.gather(version(), replace_roster()))[0] == 2
+
+
+async def test_a_context_is_locked_once_and_unlocked_once(store: Store) -> None:
+    async with store.write() as tx:
+        await tx.contexts.add(context())
+        await tx.contexts.add(context(context_id=ELSEWHERE, handle="elsewhere"))
+
+    async with store.write() as tx:
+        assert await tx.contexts.locked_ms(HERE) is None
+        assert not await tx.contexts.set_locked(HERE, None)
+        assert await tx.contexts.set_locked(HERE, NOW)
+        assert not await tx.contexts.set_locked(HERE, NOW + 1)
+        assert not await tx.contexts.set_locked("nowhere", NOW)
+
+    async with store.read() as tx:
+        assert await tx.contexts.locked_ms(HERE) == NOW
+        assert await tx.contexts.locked_ms(ELSEWHERE) is None
+        found = await tx.contexts.by_handle(context().handle)
+        assert found is not None
+        assert found.locked_ms == NOW
+    async with store.write() as tx:
+        assert await tx.contexts.set_locked(HERE, None)
+        assert await tx.contexts.locked_ms(HERE) is None

@@ -294,3 +294,21 @@ async def test_a_locked_grant_makes_the_next_writer_wait_and_see_the_change(stor
             return row.status == "active"
 
     assert sum(await asyncio.gather(*(revoke_if_active() for _ in range(6)))) == 1
+
+
+@pytest.mark.requirement("KEY-08")
+async def test_every_keyring_but_one_can_be_deleted(store: Store) -> None:
+    async with store.write() as tx:
+        await tx.contexts.add(context(context_id=ELSEWHERE, handle="elsewhere"))
+        for kind, holder in (("principal", "human:me"), ("principal", "human:bob"), ("grant", "human:me")):
+            for epoch in (1, 2):
+                await tx.grants.put_keyring(keyring(holder_kind=kind, holder=holder, epoch=epoch))
+        await tx.grants.put_keyring(keyring(context_id=ELSEWHERE, holder="other"))
+
+        await tx.grants.delete_keyrings_but(HERE, "principal", "human:me")
+
+        assert await tx.grants.keyring(HERE, "principal", "human:me", 1)
+        assert await tx.grants.keyring(HERE, "principal", "human:me", 2)
+        assert await tx.grants.keyring(HERE, "principal", "human:bob", 1) is None
+        assert await tx.grants.keyring(HERE, "grant", "human:me", 2) is None
+        assert await tx.grants.keyring(ELSEWHERE, "grant", "other", 1)

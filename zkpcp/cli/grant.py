@@ -14,6 +14,7 @@ from zkpcp.core.instants import to_rfc3339
 from zkpcp.core.scopes import default_grant, join
 from zkpcp.core.stored import GrantRow
 from zkpcp.usecases.grants import create_grant, list_grants, revoke_grant
+from zkpcp.usecases.lock import lock_context, unlock_context
 from zkpcp.usecases.services import Services
 
 app = typer.Typer(no_args_is_help=True, help="Connections without a browser, for scripts.", rich_markup_mode=None)
@@ -101,6 +102,38 @@ def revoke(
 
     with_services(settings_or_exit(), act)
     say("Disconnected.")
+
+
+def lock(handle: Handle = None, passphrase_stdin: FromStdin = False) -> None:
+    """Take every app's and everybody else's keys away at once, and sign everybody out.
+
+    For when something looks wrong. Apps stay connected and are told to wait, until `zkpcp unlock`.
+    """
+    settings = settings_or_exit()
+    secret = passphrase(from_stdin=passphrase_stdin)
+
+    async def act(services: Services) -> None:
+        async with signed_in(services, handle, secret) as owner:
+            await lock_context(services, owner)
+
+    with_services(settings, act)
+    say("Locked. Nobody but its controller can open anything in this context; `zkpcp unlock` ends that.")
+
+
+def unlock(handle: Handle = None, passphrase_stdin: FromStdin = False) -> None:
+    """Give apps and members their keys back.
+
+    Disconnect what you do not trust before (`zkpcp grant list`, `zkpcp grant revoke`).
+    """
+    settings = settings_or_exit()
+    secret = passphrase(from_stdin=passphrase_stdin)
+
+    async def act(services: Services) -> int:
+        async with signed_in(services, handle, secret) as owner:
+            return await unlock_context(services, owner)
+
+    connected = with_services(settings, act)
+    say(f"Unlocked. Connected apps that have their keys again: {connected}.")
 
 
 def _shown(row: GrantRow) -> dict[str, object]:

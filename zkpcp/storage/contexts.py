@@ -58,6 +58,17 @@ class SqlContexts:
         """All handles, sorted."""
         return [row[0] for row in await self._driver.fetch_all(_SQL["handles"])]
 
+    async def locked_ms(self, context_id: str) -> int | None:
+        """When it was locked."""
+        row = await self._driver.fetch_one(_SQL["locked_ms"], context_id)
+        return None if row is None or row[0] is None else int(row[0])
+
+    async def set_locked(self, context_id: str, locked_ms: int | None) -> bool:
+        """Lock or unlock it; False when it was so already."""
+        if locked_ms is None:
+            return bool(await self._driver.execute(_SQL["unlock"], context_id))
+        return bool(await self._driver.execute(_SQL["lock"], context_id, locked_ms))
+
     async def enable_extension(self, context_id: str, extension: str, enabled_ms: int) -> bool:
         """Enable it; False when it was enabled already."""
         return bool(await self._driver.execute(_SQL["enable_extension"], context_id, extension, enabled_ms))

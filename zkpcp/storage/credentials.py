@@ -73,6 +73,10 @@ class SqlCredentials:
         """Delete every session of a principal."""
         await self._driver.execute(_SQL["end_sessions_of"], context_id, principal)
 
+    async def end_all_sessions(self, context_id: str) -> None:
+        """Delete every session of the context."""
+        await self._driver.execute(_SQL["end_all_sessions"], context_id)
+
     async def delete_wraps(self, context_id: str, principal: str) -> None:
         """Delete every wrap of a principal's seed."""
         await self._driver.execute(_SQL["delete_wraps"], context_id, principal)

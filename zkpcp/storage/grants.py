@@ -152,6 +152,10 @@ class SqlGrants:
         """Delete a holder's keyrings of every epoch."""
         await self._driver.execute(_SQL["delete_keyrings"], context_id, holder_kind, holder)
 
+    async def delete_keyrings_but(self, context_id: str, holder_kind: HolderKind, holder: str) -> None:
+        """Delete the keyrings of every other holder."""
+        await self._driver.execute(_SQL["delete_keyrings_but"], context_id, holder_kind, holder)
+
     async def put_keyring(self, row: KeyringRow) -> None:
         """Insert, or replace the holder's keyring of the same epoch."""
         await self._driver.execute(

@@ -23,7 +23,7 @@ from zkpcp.core.scopes import (
     scopes_of_role,
 )
 from zkpcp.core.stored import ClientRow, ContextRow, GrantRow
-from zkpcp.errors import ConflictError, InvalidInputError, NotFoundError, Violation
+from zkpcp.errors import ConflictError, InvalidInputError, LockedError, NotFoundError, Violation
 from zkpcp.ports import Transaction
 from zkpcp.usecases.audit_log import record
 from zkpcp.usecases.issuing import IssuedTokens, issue
@@ -166,9 +166,12 @@ async def add_grant(
 ) -> None:
     """Store a new grant and record it.
 
-    Raises ConflictError when the roster changed since the session was opened: the keyring would be of an older state.
+    Raises ConflictError when the roster changed since the session was opened: the keyring would be of an older state;
+    LockedError while the context is locked.
     """
     roster = await tx.contexts.roster(made.row.context_id, lock=True)
+    if await tx.contexts.locked_ms(made.row.context_id) is not None:
+        raise LockedError("this context is locked; unlock it on its home page first")
     if roster is None or roster.version != session.keyring.roster.version:
         raise ConflictError("the context changed meanwhile; try again")
     await tx.grants.add_grant(made.row, made.keyring)

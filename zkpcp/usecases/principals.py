@@ -136,6 +136,8 @@ async def admit_joined(services: Services, session: OpenSession) -> tuple[str, .
     """
     if not session.is_controller:
         return ()
+    if session.context.locked_ms is not None:
+        return ()  # they would be sealed keys; they wait until it is unlocked
     context_id = session.context.context_id
     async with services.store.read() as tx:
         waiting = [row for row in await tx.invites.invites(context_id) if row.joined is not None]

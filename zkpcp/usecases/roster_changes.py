@@ -12,11 +12,12 @@ from dataclasses import replace
 from zkpcp.core.access import nobody_reads
 from zkpcp.core.roster import CONTROLLER, Roster
 from zkpcp.core.stored import GrantRow
-from zkpcp.errors import ConflictError, ForbiddenError, InvalidInputError, Violation
+from zkpcp.errors import ConflictError, ForbiddenError, InvalidInputError, LockedError, Violation
 from zkpcp.ports import Transaction
 from zkpcp.usecases.session import OpenSession
 from zkpcp.vault import holders
 
+LOCKED = "this context is locked; unlock it on its home page first"
 CHANGED_MEANWHILE = "the context changed meanwhile; try again"
 _READERS = "must leave somebody who can read the partition"
 
@@ -24,13 +25,16 @@ _READERS = "must leave somebody who can read the partition"
 async def change_roster(tx: Transaction, session: OpenSession, change: Callable[[Roster], Roster]) -> Roster:
     """Sign the next version of the roster, store it, and reseal the keyrings that it makes larger or smaller.
 
-    Raises ForbiddenError for anybody but the owner, ConflictError when the roster is not the one that this session has
-    seen, InvalidInputError for access lists that leave a partition to nobody.
+    Raises ForbiddenError for anybody but the owner, LockedError while the context is locked, ConflictError when the
+    roster is not the one that this session has seen, InvalidInputError for access lists that leave a partition to
+    nobody.
     """
     keys, context_id = session.keyring, session.context.context_id
     before = keys.roster
     require_owner(session)
     stored = await tx.contexts.roster(context_id, lock=True)
+    if await tx.contexts.locked_ms(context_id) is not None:
+        raise LockedError(LOCKED)
     if stored is None or stored.version != before.version:
         raise ConflictError(CHANGED_MEANWHILE)
     after = replace(change(before), version=before.version + 1)
@@ -52,12 +56,12 @@ async def change_roster(tx: Transaction, session: OpenSession, change: Callable[
             (each.role(grant.on_behalf_of or grant.principal), each.acting_rights(grant.principal, grant.on_behalf_of))
             for each in (before, after)
         )
-        if was != now and _still_acts(after, grant):
+        if was != now and still_acts(after, grant):
             await tx.grants.put_keyring(holders.reseal_grant(keys, grant, offer))
     return after
 
 
-def _still_acts(roster: Roster, grant: GrantRow) -> bool:
+def still_acts(roster: Roster, grant: GrantRow) -> bool:
     """Whether a grant lives on: its person has not been suspended or removed, nor its agent removed."""
     signer = roster.principal(grant.on_behalf_of or grant.principal)
     return signer is not None and signer.is_person and roster.principal(grant.principal) is not None

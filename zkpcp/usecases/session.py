@@ -39,6 +39,7 @@ _SEEN_STEP_MS = 60_000
 
 SIGN_IN_REFUSED = "account and passphrase do not fit together"
 _NO_KEY_COPY = "your key copy is not ready yet; it is made when the controller of this context signs in next"
+_LOCKED = "this context is locked; its controller can unlock it"
 _SUSPENDED = "your access is suspended; the controller of this context can end that"
 RECOVERY_REFUSED = "account and recovery code do not fit together"
 
@@ -82,7 +83,7 @@ async def sign_in(
             raise SignInError(SIGN_IN_REFUSED)
         if keyring is None:
             await _record_sign_in(services, context, name, Outcome.LOCKED)
-            raise LockedError(_what_ends_the_wait(name, opened, roster))
+            raise LockedError(_what_ends_the_wait(context, name, opened, roster))
         return await _start(services, context, name, opened, roster, keyring)
     finally:
         if opened is not None:
@@ -116,7 +117,7 @@ async def recover(
             raise SignInError(RECOVERY_REFUSED)
         if keyring is None:
             await _record_sign_in(services, context, name, Outcome.LOCKED)
-            raise LockedError(_what_ends_the_wait(name, opened, roster))
+            raise LockedError(_what_ends_the_wait(context, name, opened, roster))
         await _replace_passphrase(services, context, name, opened, new_passphrase)
         return await _start(services, context, name, opened, roster, keyring)
     finally:
@@ -254,8 +255,10 @@ def _decoy(services: Services) -> SeedWrapRow:
     return SeedWrapRow("", "", "passphrase", services.entropy.bytes(16), *settings, bytes(200), 0)
 
 
-def _what_ends_the_wait(principal: str, opened: OpenedSeed, roster: RosterRow) -> str:
+def _what_ends_the_wait(context: ContextRow, principal: str, opened: OpenedSeed, roster: RosterRow) -> str:
     """Why somebody with the right secret has no keyring (KEY-10); only they are told."""
+    if context.locked_ms is not None:
+        return _LOCKED
     try:
         role = holders.verified_roster(roster, opened.memory).role(principal)
     except CorruptError:

@@ -11,10 +11,12 @@ from starlette.responses import Response
 
 from zkpcp.core.scopes import Offer, known_scopes
 from zkpcp.core.stored import GrantRow
+from zkpcp.errors import InvalidInputError
 from zkpcp.http.pages.render import Moment
 from zkpcp.http.pages.web import Web, posted, see_other, signed_in
 from zkpcp.usecases.extensions import choices
 from zkpcp.usecases.grants import list_grants, revoke_grant
+from zkpcp.usecases.lock import lock_context, unlock_context
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ async def show(web: Web, request: Request) -> Response:
             kind=context.kind,
             manages=owner.session.is_controller,
             organizations=context.is_organizations,
+            locked=None if context.locked_ms is None else Moment.of(context.locked_ms),
             controller=context.controller,
             mcp_url=mcp_url,
             how_to=how_to_connect(context.handle, mcp_url, is_loopback=web.site.is_loopback),
@@ -92,6 +95,24 @@ async def disconnect(web: Web, request: Request) -> Response:
     form = await posted(web, request)
     async with signed_in(web, request, "/", form) as owner:
         await revoke_grant(web.services, owner.session, form.one("grant_id"))
+        return see_other(web, f"{owner.place.base_path}/")
+
+
+async def lock(web: Web, request: Request) -> Response:
+    """Lock the context, once that is confirmed. Nobody is signed in afterwards."""
+    form = await posted(web, request)
+    async with signed_in(web, request, "/", form) as owner:
+        if form.one("sure") != "yes":
+            raise InvalidInputError("please tick the box to confirm that the context is to be locked")
+        await lock_context(web.services, owner.session)
+        return see_other(web, f"{owner.place.base_path}/sign-in")
+
+
+async def unlock(web: Web, request: Request) -> Response:
+    """Unlock it."""
+    form = await posted(web, request)
+    async with signed_in(web, request, "/", form) as owner:
+        await unlock_context(web.services, owner.session)
         return see_other(web, f"{owner.place.base_path}/")
 
 

@@ -55,6 +55,8 @@ def page_router(web: Web) -> APIRouter:
     add("GET", f"{base}/recover", sessions.show_recover)
     add("POST", f"{base}/recover", sessions.submit_recover)
     add("POST", f"{base}/disconnect", home.disconnect)
+    add("POST", f"{base}/lock", home.lock)
+    add("POST", f"{base}/unlock", home.unlock)
     add("POST", f"{base}/extensions", extensions.switch)
     add("GET", f"{base}/people", people.show)
     add("POST", f"{base}/people/invite", people.invite)

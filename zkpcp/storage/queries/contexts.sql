@@ -20,6 +20,24 @@ left join enabled_extensions e on e.context_id = c.context_id
 where c.handle = $1
 order by e.extension
 
+-- name: locked_ms
+-- When the context was locked.
+select locked_ms
+from contexts
+where context_id = $1
+
+-- name: lock
+-- Nothing changes when it is locked already.
+update contexts
+set locked_ms = $2
+where context_id = $1 and locked_ms is null
+
+-- name: unlock
+-- Nothing changes when it is open.
+update contexts
+set locked_ms = null
+where context_id = $1 and locked_ms is not null
+
 -- name: enable_extension
 -- Nothing is inserted when it is enabled already.
 insert into enabled_extensions (context_id, extension, enabled_ms)

@@ -43,6 +43,12 @@ where context_id = $1 and lookup_id = $2
 delete from sessions
 where context_id = $1 and principal = $2
 
+-- name: end_all_sessions
+-- erases: the seeds wrapped under all sessions' secrets
+-- The context was locked.
+delete from sessions
+where context_id = $1
+
 -- name: delete_wraps
 -- erases: the principal's seed under every secret of theirs (KEY-08)
 -- A principal was removed.

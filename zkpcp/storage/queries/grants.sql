@@ -147,6 +147,12 @@ limit 1
 delete from keyrings
 where context_id = $1 and holder_kind = $2 and holder = $3
 
+-- name: delete_keyrings_but
+-- erases: every keyring but that of one holder (KEY-08)
+-- The context was locked.
+delete from keyrings
+where context_id = $1 and not (holder_kind = $2 and holder = $3)
+
 -- name: put_keyring
 -- erases: the keyring that is replaced
 -- A keyring, in place of the holder's earlier one of the same epoch.
