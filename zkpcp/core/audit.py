@@ -53,6 +53,7 @@ class Action:
     CONTEXT_CREATED: Final = "context.created"
     CONTEXT_LOCKED: Final = "context.locked"
     CONTEXT_UNLOCKED: Final = "context.unlocked"
+    CONTEXT_VERIFIED: Final = "context.verified"
     CLIENT_REGISTERED: Final = "client.registered"
     GRANT_CREATED: Final = "grant.created"
     GRANT_CHANGED: Final = "grant.changed"

@@ -273,12 +273,17 @@ def _sealed_keyring(
     return KeyringRow(roster.context_id, kind, holder, roster.epoch, sealed, signature)
 
 
+def check_keyring(row: KeyringRow, roster: Roster, kind: HolderKind, holder: str, signers: Iterable[bytes]) -> None:
+    """Raise TamperedError unless one of these has signed the keyring, for this holder and epoch; opens nothing."""
+    digest = hashlib.sha256(row.sealed).digest()
+    _signed_by_one_of(signers, row.signature, "keyring", *_keyring_place(roster, kind, holder), digest)
+
+
 def _opened_keyring(
     row: KeyringRow, roster: Roster, kind: HolderKind, holder: str, private: KemPrivateKey, signers: Iterable[bytes]
 ) -> KeyringContents:
     place = _keyring_place(roster, kind, holder)
-    digest = hashlib.sha256(row.sealed).digest()
-    _signed_by_one_of(signers, row.signature, "keyring", *place, digest)
+    check_keyring(row, roster, kind, holder, signers)
     plain = open_sealed(private, row.sealed, lp(b"keyring", *place))
     try:
         return keyring_format.decode(plain)
