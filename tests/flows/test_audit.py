@@ -43,8 +43,10 @@ from zkpcp.ports import (
     Transaction,
 )
 from zkpcp.usecases.found import found_context
+from zkpcp.usecases.history import read_page_as_of
 from zkpcp.usecases.log import LogFilters
 from zkpcp.usecases.session import sign_in
+from zkpcp.usecases.versions import list_versions
 from zkpcp.vault.secrets import CHEAPEST
 
 Act = Callable[[Hand], Awaitable[object]]
@@ -53,6 +55,8 @@ DONE: dict[str, tuple[Act, str]] = {
     "write": (lambda hand: hand.write("b", "text"), "memory_write"),
     "replace": (lambda hand: hand.write("a", "other"), "memory_write"),
     "read": (lambda hand: hand.read("a"), "memory_read"),
+    "read then": (lambda hand: read_page_as_of(hand.services, hand.who, as_of="2099-01-01", path="a"), "memory_read"),
+    "search then": (lambda hand: hand.search("text", as_of="2099-01-01"), "memory_search"),
     "list": (lambda hand: hand.list(), "memory_list"),
     "search": (lambda hand: hand.search("text"), "memory_search"),
     "brief": (lambda hand: hand.brief(), "context_brief"),
@@ -205,6 +209,10 @@ class _FullLogTransaction:
         return self._tx.pages
 
     @property
+    def history(self) -> History:
+        return self._tx.history
+
+    @property
     def profiles(self) -> Profiles:
         return self._tx.profiles
 
@@ -260,7 +268,9 @@ class FullLogStore:
 async def everything_of(world: World, granted: Granted) -> object:
     async with world.client(granted) as client:
         pages = [await client.read(page_id=head.id) for head in (await client.list()).heads]
-        return [(page.path.value, page.updated, page.body) for page in pages], (await client.profiles()).by_namespace
+        versions = [await list_versions(client.services, client.who, page.id) for page in pages]
+        texts = [(page.path.value, page.updated, page.body) for page in pages]
+        return texts, versions, (await client.profiles()).by_namespace
 
 
 @each_store
