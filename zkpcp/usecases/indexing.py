@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from zkpcp.core import index
 from zkpcp.core import pages as page_format
@@ -23,7 +24,9 @@ from zkpcp.usecases.services import Services
 from zkpcp.vault import index as sealed_index
 from zkpcp.vault import records
 
-_META = "meta"
+_META: Final = "meta"
+_MOST_SEGMENTS: Final = 4096
+"""Some 16 million pages."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -108,6 +111,8 @@ async def open_segments(
     tx: Transaction, acting: Acting, row: IndexSlotRow, which: Sequence[int] | None = None
 ) -> list[Segment]:
     """The meta parts of these segments, by default of all. Raises TamperedError when one is away."""
+    if row.segments > _MOST_SEGMENTS:
+        raise TamperedError("the search index has more segments than there can be")
     names = [f"{number}/{_META}" for number in (range(row.segments) if which is None else which)]
     stored = {each.part: each for each in await tx.index.parts(row.context_id, row.slot, names)}
     if len(stored) != len(names):
