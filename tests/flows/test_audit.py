@@ -237,10 +237,6 @@ class _FullLogTransaction:
         return self._tx.index
 
     @property
-    def history(self) -> History:
-        return self._tx.history
-
-    @property
     def audit(self) -> Audit:
         return _FullLog(self._tx.audit)
 

@@ -17,7 +17,7 @@ from zkpcp.core.terms import Query
 MOST_OPERATORS: Final = 16
 """How many phrases, and how many of each other kind, a query may have."""
 
-_PIECE: Final = re.compile(r'(?<!\S)(-?)(tag:)?(?:["“„]([^"“”]*)["”]|(\S+))', re.IGNORECASE)
+_PIECE: Final = re.compile(r'(?<!\S)(-(?!-)|)(tag:)?(?:["“„]([^"“”]*)["”]|(\S+))', re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -30,7 +30,12 @@ DEFINITION: Final = ToolDefinition(
     ),
     input_schema=parts.closed(
         {
-            "query": {"type": "string", "minLength": 1, "maxLength": 1000},
+            "query": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 1000,
+                "description": 'Words; or "a phrase", -without, tag:x.',
+            },
             "limit": {**parts.LIMIT, "default": 10},
             "cursor": parts.CURSOR,
             "type": parts.TYPE,
@@ -114,7 +119,7 @@ def _text(results: Results) -> str:
     framed = frame_all(_framed(found) for found in results.found)
     notes = []
     if not results.searched_all:
-        notes.append("Not everything could be searched; call again to include the rest.")
+        notes.append("Not everything could be searched; other words or another call may find more.")
     if not results.as_of_exact:
         notes.append("Something of that time may be lacking, deleted pages for example, so this answer is not exact.")
     if results.next_cursor:
