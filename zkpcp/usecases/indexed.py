@@ -74,7 +74,11 @@ class OpenIndex:
 
     async def directory(self, prefix: str) -> list[Head]:
         """The heads of all pages whose path begins with ``prefix``."""
-        heads: list[Head] = []
+        return [page_format.decode_head(line) for _, line in await self.lines(prefix)]
+
+    async def lines(self, prefix: str) -> list[tuple[bytes, bytes]]:
+        """The same, not decoded yet, each behind its path in lower case."""
+        found: list[tuple[bytes, bytes]] = []
         start = prefix.lower().encode()
         for part in self._parts:
             segment = part.reader.segment
@@ -82,11 +86,12 @@ class OpenIndex:
             hidden = segment.hidden(self._now_ms)
             for chunk in sorted(segment.heads):
                 lines = index.lines_of_heads(part.opened[f"heads/{chunk}"])
-                for line, data in enumerate(lines):
-                    number = chunk * index.PAGES_PER_HEADS + line
-                    if data and number not in hidden and page_format.path_in_head(data).lower().startswith(start):
-                        heads.append(page_format.decode_head(data))
-        return heads
+                for number, line in enumerate(lines, chunk * index.PAGES_PER_HEADS):
+                    if line and number not in hidden:
+                        path = page_format.path_in_head(line).lower()
+                        if path.startswith(start):
+                            found.append((path, line))
+        return found
 
     async def _count(self, terms: Collection[str]) -> None:
         for part in self._parts:

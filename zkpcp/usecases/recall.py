@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 
+from zkpcp.core import pages as page_format
 from zkpcp.core.instants import to_rfc3339
 from zkpcp.core.pages import Head, Page
 from zkpcp.core.paths import parse_path
@@ -17,8 +19,8 @@ from zkpcp.usecases.access import Acting
 from zkpcp.usecases.call import Call, calling
 from zkpcp.usecases.filters import Filters
 from zkpcp.usecases.inbox import admit_waiting
-from zkpcp.usecases.indexed import open_index
-from zkpcp.usecases.partition_names import partition_names
+from zkpcp.usecases.indexed import OpenIndex, open_index
+from zkpcp.usecases.partition_names import PartitionNames, partition_names
 from zkpcp.usecases.services import Services
 from zkpcp.vault import records
 from zkpcp.vault.cursors import open_cursor, seal_cursor
@@ -67,10 +69,7 @@ async def list_pages(
         after = open_cursor(acting.keys, LIST, filters.as_json(), cursor) if cursor is not None else None
         await admit_waiting(call)
         async with services.store.read() as tx:
-            heads = [head for head in await directory(tx, call, filters) if filters.admit(head)]
-        heads.sort(key=_by_path)
-        if isinstance(after, str):
-            heads = [head for head in heads if head.path.folded > after]
+            heads = await _in_order(tx, call, filters, after if isinstance(after, str) else "", limit + 1)
         part = tuple(heads[:limit])
         more = len(heads) > limit
         next_cursor = (
@@ -136,19 +135,43 @@ async def directory(tx: Transaction, call: Call, filters: Filters | None = None)
 
     They come from the index if there is one, and say their partition's name.
     """
-    acting, now_ms = call.acting, call.services.clock.now_ms()
     wanted = filters or Filters()
-    names = await partition_names(tx, call)
-    slots = wanted.slots(acting.readable_slots(), names)
-    call.looks_into(slots)
-    opened = await open_index(tx, acting, now_ms, slots)
+    names, slots, opened = await _looked_up(tx, call, wanted)
     if opened is not None:
-        call.decrypted = call.decrypted or opened.pages > 0
         return [*names.heads(await opened.directory(wanted.prefix))]
-    rows = await tx.pages.heads(acting.context_id, slots, now_ms)
+    return [*names.heads(head for head in await _stored(tx, call, slots) if head.path.has_prefix(wanted.prefix))]
+
+
+async def _looked_up(
+    tx: Transaction, call: Call, filters: Filters
+) -> tuple[PartitionNames, frozenset[str], OpenIndex | None]:
+    """The partitions by name, the slots that are asked for, and their index if there is one."""
+    names = await partition_names(tx, call)
+    slots = filters.slots(call.acting.readable_slots(), names)
+    call.looks_into(slots)
+    opened = await open_index(tx, call.acting, call.services.clock.now_ms(), slots)
+    call.decrypted = call.decrypted or (opened is not None and opened.pages > 0)
+    return names, slots, opened
+
+
+async def _stored(tx: Transaction, call: Call, slots: Collection[str]) -> list[Head]:
+    """The heads of all pages in these slots, from their rows."""
+    acting = call.acting
+    rows = await tx.pages.heads(acting.context_id, slots, call.services.clock.now_ms())
     call.decrypted = call.decrypted or bool(rows)
-    heads = names.heads(records.open_head(acting.keys, row) for row in rows)
-    return [head for head in heads if head.path.has_prefix(wanted.prefix)]
+    return [records.open_head(acting.keys, row) for row in rows]
+
+
+async def _in_order(tx: Transaction, call: Call, filters: Filters, after: str, wanted: int) -> list[Head]:
+    """The first ``wanted`` pages behind a path, in the order of paths; an index is decoded no further than that."""
+    names, slots, opened = await _looked_up(tx, call, filters)
+    if opened is None:
+        heads = [head for head in await _stored(tx, call, slots) if filters.admit(head) and head.path.folded > after]
+        return [*names.heads(sorted(heads, key=_by_path)[:wanted])]
+    beyond = after.encode()
+    lines = sorted(each for each in await opened.lines(filters.prefix) if each[0] > beyond)
+    decoded = (page_format.decode_head(line) for _, line in lines)
+    return [*names.heads(islice(filter(filters.admit, decoded), wanted))]
 
 
 def _note(call: Call, heads: Iterable[Head]) -> None:
