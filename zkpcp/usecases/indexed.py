@@ -24,7 +24,7 @@ from zkpcp.usecases.filters import Filters
 from zkpcp.usecases.indexing import open_parts, open_segments
 from zkpcp.vault import index as sealed_index
 
-_FIRST_LOOK = 40
+_LOOK_FURTHER = 4
 
 
 @dataclass(slots=True, repr=False)
@@ -142,7 +142,8 @@ class OpenIndex:
         asked = [place for place in scores if self._parts[place[0]].reader.segment.is_asked(place[1])]
         plain = sorted(scores.keys() - set(asked), key=lambda place: -scores[place])
         related = await self._superseded(asked, scores)
-        look = max(_FIRST_LOOK, 2 * wanted)
+        # Most pages pass what the index cannot tell, so that only few more than wanted are opened at first.
+        look = wanted + _LOOK_FURTHER
         while True:
             first = _with_ties(plain, scores, look)
             heads = await self._heads({*first, *asked, *related})
