@@ -681,3 +681,19 @@ async def test_a_page_without_earlier_versions_says_so() -> None:
 
     assert "No earlier version of this page is kept." in listed.text
     assert missing.status_code == 404
+
+
+async def test_the_owner_has_the_search_index_made_again() -> None:
+    server = page_server()
+    async with browsing(server) as browser:
+        await set_up(browser)
+        async with owner(server) as session:
+            await write_page(server.web.services, acting_as(session), path="notes/tea", body="two spoons of assam")
+        listed = await browser.get("/c/ada/pages")
+        refused = await browser.post("/c/ada/pages", data={"form_token": "x"})
+        made = await browser.post("/c/ada/pages", data={"form_token": form_token(listed.text)})
+        entries = (await browser.get("/c/ada/log")).text
+
+    assert refused.status_code == 403
+    assert made.status_code == 303
+    assert "index" in entries

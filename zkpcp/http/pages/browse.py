@@ -18,6 +18,7 @@ from zkpcp.http.pages.render import Moment
 from zkpcp.http.pages.web import Web, posted, see_other, signed_in
 from zkpcp.usecases.filters import Filters
 from zkpcp.usecases.forget import list_deleted, recover_page
+from zkpcp.usecases.indexing import rebuild_index
 from zkpcp.usecases.log import LogFilters, list_entries
 from zkpcp.usecases.recall import list_pages, read_page
 
@@ -87,6 +88,14 @@ async def show_pages(web: Web, request: Request) -> Response:
         return web.pages.page("pages", nav=owner.nav, pages=pages, more=more, deleted=deleted)
 
 
+async def rebuild(web: Web, request: Request) -> Response:
+    """Make the search index again and show the list; writes wait until it is done."""
+    form = await posted(web, request)
+    async with signed_in(web, request, "/pages", form) as owner:
+        await rebuild_index(web.services, owner.acting, _unseen)
+        return see_other(web, f"{owner.place.base_path}/pages")
+
+
 async def show_page(web: Web, request: Request) -> Response:
     """One memory page, as text."""
     async with signed_in(web, request, "") as owner:
@@ -134,6 +143,10 @@ async def show_log(web: Web, request: Request) -> Response:
         )
         older = f"{owner.place.base_path}/log?cursor={listed.next_cursor}" if listed.next_cursor else ""
         return web.pages.page("log", nav=owner.nav, entries=[_line(entry) for entry in listed.entries], older=older)
+
+
+def _unseen(done: int, total: int) -> None:
+    """A page has nowhere to show progress while its form is being answered."""
 
 
 def _line(entry: Entry) -> LogLine:

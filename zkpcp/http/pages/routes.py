@@ -73,6 +73,7 @@ def page_router(web: Web) -> APIRouter:
     add("POST", f"{base}/partitions/access", partitions.access)
     add("GET", f"{base}/profile", profile.show)
     add("GET", f"{base}/pages", browse.show_pages)
+    add("POST", f"{base}/pages", browse.rebuild)
     add("GET", f"{base}/pages/{{page_id}}", browse.show_page)
     add("GET", f"{base}/pages/{{page_id}}/history", history.show_versions)
     add("POST", f"{base}/pages/{{page_id}}/history", history.restore)
