@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from typing_extensions import override
 
 from tests.flows.usecase_support import World
 from zkpcp import storage
@@ -65,6 +66,7 @@ class Searches(RuleBasedStateMachine):
     def run(self, work: Coroutine[object, object, T]) -> T:
         return self.runner.run(work)
 
+    @override
     def teardown(self) -> None:
         self.run(self.store.close())
         self.runner.close()
