@@ -19,6 +19,13 @@ from zkpcp.usecases.indexed import open_index
 from zkpcp.usecases.indexing import rebuild_index
 
 BACK_TO_0001 = (
+    "drop table invites",
+    "alter table audit_entries drop column partitions",
+    "alter table rosters drop column features",
+    "drop table partitions",
+    "drop table history_marks",
+    "drop table page_absences",
+    "drop table page_versions",
     "drop index pages_by_slot",
     "drop table index_slots",
     "drop table index_parts",
@@ -61,7 +68,7 @@ async def found(hand: Hand, query: str, *, scan: bool = False) -> Sequence[tuple
 
 async def has_index(hand: Hand) -> bool:
     async with hand.services.store.read() as tx:
-        return await open_index(tx, hand.who, hand.services.clock.now_ms()) is not None
+        return await open_index(tx, hand.who, hand.services.clock.now_ms(), hand.who.readable_slots()) is not None
 
 
 @pytest.mark.requirement("MEM-17", "MEM-20")
