@@ -351,6 +351,10 @@ class Pages(Protocol):
         """Delete for good, with its history, what was deleted and is past its ``purge_ms``; the number (ERA-07)."""
         ...
 
+    async def purge_deleted_beyond(self, context_id: str, most_pages: int, most_bytes: int) -> int:
+        """Delete the first deleted for good, with their histories, until so many pages and sealed bytes are left; the number."""
+        ...
+
 
 class History(Protocol):
     """Earlier versions of pages, sealed as they were; ``Pages.replace`` keeps them.

@@ -614,6 +614,20 @@ class _Pages:
         place = (context_id, page_id, row.deleted_ms)
         tables.absences[place] = max(row.deleted_ms, recovered_ms, tables.absences.get(place, recovered_ms))
 
+    async def purge_deleted_beyond(self, context_id: str, most_pages: int, most_bytes: int) -> int:
+        tables = self._session.change()
+        deleted = tables.deleted
+        mine = [(key, row) for key, row in deleted.items() if key[0] == context_id]
+        mine.sort(key=lambda entry: (-entry[1].deleted_ms, entry[0]))
+        size = gone = 0
+        for place, (key, row) in enumerate(mine, start=1):
+            size += len(row.page.sealed) + len(row.page.head) + len(row.page.terms)
+            if place > most_pages or size > most_bytes:
+                del deleted[key]
+                _forget(tables, row.page, row.deleted_ms)
+                gone += 1
+        return gone
+
     async def purge_deleted(self, context_id: str, now_ms: int) -> int:
         tables = self._session.change()
         gone = [key for key, row in tables.deleted.items() if key[0] == context_id and row.purge_ms <= now_ms]

@@ -26,15 +26,20 @@ from tests.support.page_server import (
     page_server,
     screenshot_folder,
 )
+from zkpcp.core.schemas import JsonValue
 from zkpcp.core.scopes import Offer, known_scopes
 from zkpcp.usecases.access import acting_as
+from zkpcp.usecases.extensions import set_extension
+from zkpcp.usecases.forget import delete_page
 from zkpcp.usecases.grants import create_grant
+from zkpcp.usecases.profile import update_profile
 from zkpcp.usecases.remember import write_page
 from zkpcp.usecases.session import open_session, sign_in
 
 PASSPHRASE = "four plain words here"
 NARROW = {"width": 360, "height": 740}
-WIDE = {"width": 1100, "height": 800}
+WIDE = {"width": 1200, "height": 800}
+LONG = "a_word_that_does_not_break_" * 2
 
 ASKED = (
     "profile.core:read", "memory:read", "memory:write", "memory.sensitive:read", "offline_access"
@@ -134,17 +139,38 @@ async def focused(page: Page) -> str:
 
 
 async def fill_the_context(server: PageServer) -> None:
-    """Give Ada a connected app and a memory page."""
+    """Give Ada connected apps, extensions, a profile with long words, a memory page and a deleted one."""
     services = server.web.services
     async with services.store.read() as tx:
         context = await tx.contexts.by_handle("ada")
     assert context is not None
     token = await sign_in(services, context, passphrase=PASSPHRASE)
     async with open_session(services, context, token) as session:
+        for extension in ("pcp.health", "pcp.home", "zkpcp.handoff"):
+            await set_extension(services, session, extension, enabled=True)
+    async with services.store.read() as tx:
+        context = await tx.contexts.by_handle("ada")
+    assert context is not None
+    async with open_session(services, context, token) as session:
+        owner = acting_as(session)
         await create_grant(services, session, client_name="My backup script", scopes="memory:read offline_access")
+        everything = " ".join(known_scopes(context.offer))
+        await create_grant(services, session, client_name=f"An app with a name {'without_end' * 4}", scopes=everything)
         for number in (20, 30):
             body = "# Walks\n\n" + "A long line of words. " * number
-            await write_page(services, acting_as(session), path="notes/walks", body=body)
+            await write_page(services, owner, path="notes/walks", body=body)
+        await write_page(services, owner, path=f"notes/{LONG}", body=f"# {LONG}\n\n{LONG}")
+        await write_page(services, owner, path=f"old/{LONG}", body="gone", frontmatter={"sensitivity": "sensitive"})
+        await delete_page(services, owner, path=f"old/{LONG}")
+        patch: JsonValue = {
+            "languages": [{"code": "pt", "proficiency": "native"}, {"code": "de"}],
+            "timezone": "America/Argentina/ComodRivadavia",
+            "interests": [LONG, "weirs"],
+            "ai_instructions": "Answer in short sentences. " * 20,
+        }
+        await update_profile(services, owner, patch=patch)
+        conditions: JsonValue = [{"name": "hay fever", "since": "2020-04-01", "notes": "pollen " * 40}]
+        await update_profile(services, owner, patch={"conditions": conditions}, namespace="pcp.health")
 
 
 @pytest.mark.requirement("KEY-13")
@@ -284,6 +310,8 @@ async def test_both_buttons_of_the_consent_page_have_the_same_size(chromium: Bro
     ("name", "screen"),
     [
         ("narrow-light", {"viewport": NARROW, "color_scheme": "light"}),
+        ("narrow-dark", {"viewport": NARROW, "color_scheme": "dark"}),
+        ("wide-light", {"viewport": WIDE, "color_scheme": "light"}),
         ("wide-dark", {"viewport": WIDE, "color_scheme": "dark"}),
     ],
 )
@@ -312,6 +340,8 @@ async def test_every_page_fits_its_screen_and_loads_what_it_asks_for(
             page_link or "",
             f"{page_link}/history",
             f"{page_link}/history/1",
+            "/c/ada/profile",
+            "/c/ada/deleted",
             "/c/ada/log",
             "/c/ada/sign-in",
             "/c/ada/recover",

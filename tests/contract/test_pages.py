@@ -283,6 +283,27 @@ async def test_deleted_pages_of_open_slots_are_listed_until_their_time_is_over(s
         assert seen == [rows["a"][0], rows["b"][0], rows["c"][0], None, None]
 
 
+async def test_of_too_many_deleted_pages_the_first_go_first(store: Store) -> None:
+    big = 100
+    async with store.write() as tx:
+        for number, name in enumerate(("first", "second", "third", "fourth")):
+            await tx.pages.add(page(page_id=name, sealed=bytes(big)), 1, name.encode())
+            await tx.pages.delete(HERE, name, 1, deleted_ms=NOW + number, purge_ms=NOW + 1000)
+        each = big + len(page().head) + len(page().terms)
+
+        async def left() -> list[str]:
+            return [row.head.page_id for row in await tx.pages.deleted(HERE, BOTH, NOW, 10)]
+
+        assert await tx.pages.purge_deleted_beyond(HERE, 4, 4 * each) == 0
+        assert await tx.pages.purge_deleted_beyond(ELSEWHERE, 0, 0) == 0
+        assert await tx.pages.purge_deleted_beyond(HERE, 3, 4 * each) == 1
+        assert await left() == ["fourth", "third", "second"]
+        assert await tx.pages.purge_deleted_beyond(HERE, 3, 3 * each - 1) == 1
+        assert await left() == ["fourth", "third"]
+        assert await tx.pages.purge_deleted_beyond(HERE, 0, 4 * each) == 2
+        assert await left() == []
+
+
 async def test_what_is_past_its_time_is_purged_and_nothing_else(store: Store) -> None:
     async with store.write() as tx:
         for name, purge_ms in (("past", NOW - 1), ("edge", NOW), ("ahead", NOW + 1)):

@@ -81,7 +81,7 @@ async def test_only_what_is_known_or_registered_can_be_turned_on_and_by_the_cont
     assert world.context.extensions == ()
 
 
-@pytest.mark.requirement("PROF-07")
+@pytest.mark.requirement("PROF-07", "TOOL-15")
 async def test_discovery_names_the_extensions_that_are_on_and_no_other(world: World) -> None:
     off = context_document(SITE.facts(world.context))
     await world.switch("pcp.health", HANDOFF)

@@ -455,3 +455,31 @@ async def test_a_search_as_of_a_time_before_a_deletion_is_not_exact(stored_world
     # That a page one could not see was deleted does not show either (MEM-13).
     assert [results.as_of_exact for results in (unseen, seen, now, before)] == [True, False, True, True]
     assert [found.head.path.value for found in seen.found] == ["a"]
+
+
+@pytest.mark.requirement("ERA-07", "AUD-02")
+async def test_writing_and_deleting_in_turns_keeps_no_more_than_there_is_room_for(world: World) -> None:
+    world.services = replace(world.services, max_deleted_pages=2)
+    granted = await world.grant(*WRITER)
+    async with world.client(granted) as client:
+        for number in range(4):
+            await client.write("notes/tea", f"{number} spoons")
+            world.clock.advance(1)
+            await delete(client, "notes/tea")
+    kept = len(await deleted_of(world))
+    async with world.client(granted) as client:
+        big = await client.write("notes/ship", "rope " * 2000)
+        page = world.tables().pages[world.context_id, big.page_id]
+        size = len(page.sealed) + len(page.head) + len(page.terms)
+        world.clock.advance(1)
+        world.services = replace(world.services, max_deleted_bytes=size)
+    async with world.client(granted) as client:
+        await delete(client, "notes/ship")
+    listed = await deleted_of(world)
+
+    assert kept == 2
+    assert [page.path for page in listed] == ["notes/ship"]
+    purges = [entry for entry in await world.entries() if entry.action == "retention.sweep"]
+    assert [(entry.channel, entry.categories, entry.counts) for entry in purges] == [
+        (Channel.SYSTEM, ("memory",), {"deleted_pages": number}) for number in (1, 1, 2)
+    ]

@@ -114,6 +114,42 @@ async def test_reading_and_changing_the_profile_are_two_scopes(world: World) -> 
     assert profile["name"] == "Ada Reed"
 
 
+@pytest.mark.requirement("SCOPE-01", "TOOL-10")
+async def test_a_patch_tells_one_who_may_not_read_nothing_of_what_is_there(world: World) -> None:
+    whole = await world.grant("profile.core:read", "profile.core:write", "audit:read")
+    writer = await world.grant("profile.core:write", "audit:read")
+    async with world.client(whole) as client:
+        await client.patch({"name": "Ada Reed", "pronouns": "she/her"})
+    guesses: list[JsonValue] = [{"pronouns": "she/her"}, {"pronouns": "they/them"}, {"pronouns": None}]
+
+    answers = []
+    async with world.client(writer) as client:
+        for guess in guesses:
+            changed = await client.patch(guess)
+            answers.append((changed.profile, changed.members, (await world.last_entry()).counts))
+        same = await client.patch({"name": "Ada Reed", "updated": "2020-01-01T00:00:00Z"})
+
+    assert answers == [(None, ("/pronouns",), {"members": 1})] * 3
+    assert same.members == ("/name",)
+    async with world.client(whole) as client:
+        assert (await client.patch({"name": "Ada Reed"})).members == ()
+
+
+@pytest.mark.requirement("PROF-01", "PROF-03")
+async def test_a_time_zone_that_is_set_is_one_there_is(world: World) -> None:
+    async with world.client(await world.grant("profile.core:read", "profile.core:write")) as client:
+        await client.patch({"name": "Ada Reed", "timezone": "Europe/Lisbon"})
+        for zone in ("Europe/Lisbonne", "europe/lisbon", "Mars/Olympus_Mons", "localtime"):
+            with pytest.raises(InvalidInputError) as refused:
+                await client.patch({"timezone": zone})
+            assert [violation.path for violation in refused.value.violations] == ["/timezone"]
+            assert zone not in str(refused.value.violations)
+        profile = (await client.profiles()).by_namespace["profile.core"]
+
+    assert profile is not None
+    assert profile["timezone"] == "Europe/Lisbon"
+
+
 @pytest.mark.requirement("PROF-02")
 async def test_a_team_has_a_team_profile_and_none_of_a_person() -> None:
     world = await World.founded(MemoryStore(), kind="team")

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
 import pytest
+from typing_extensions import override
 
 from tests.flows.usecase_support import HOUR_MS, MINUTE_MS, PASSPHRASE, World, every_store
 from zkpcp.core.audit import Outcome
 from zkpcp.errors import InvalidInputError, InvalidTokenError, SignInError
+from zkpcp.testing import MemoryStore, _Tables, _Transaction
 from zkpcp.usecases.session import open_session, recover, sign_in, sign_out
 from zkpcp.vault.secrets import new_recovery_code
 
@@ -94,6 +100,49 @@ async def test_another_code_or_a_mistyped_one_opens_nothing_and_changes_nothing(
 
     assert world.tables().wraps == before
     assert [entry.outcome for entry in await world.entries()] == [Outcome.OK, Outcome.OK, Outcome.DENIED]
+
+
+@pytest.mark.requirement("KEY-12")
+async def test_a_recovery_that_opens_no_keyring_replaces_nothing(world: World) -> None:
+    def spoil(tables: _Tables) -> None:
+        for key, row in tables.keyrings.items():
+            tables.keyrings[key] = replace(row, sealed=row.sealed[:-1] + bytes([row.sealed[-1] ^ 1]))
+
+    before, sessions = dict(world.tables().wraps), dict(world.tables().sessions)
+    world.tamper(spoil)
+
+    with pytest.raises(SignInError):
+        await recover(world.services, world.context, recovery_code=world.recovery_code, new_passphrase=NEW_PASSPHRASE)
+
+    assert world.tables().wraps == before
+    assert world.tables().sessions == sessions
+    assert (await world.last_entry()).action == "tampering.found"
+
+
+class CountingStore(MemoryStore):
+    """A store that knows how often somebody wrote to it."""
+
+    writes = 0
+
+    @override
+    @asynccontextmanager
+    async def write(self) -> AsyncIterator[_Transaction]:
+        self.writes += 1
+        async with super().write() as tx:
+            yield tx
+
+
+@pytest.mark.requirement("KEY-12")
+async def test_a_recovery_is_one_transaction() -> None:
+    store = CountingStore()
+    world = await World.founded(store, handle="bea")
+    before = store.writes
+
+    await recover(world.services, world.context, recovery_code=world.recovery_code, new_passphrase=NEW_PASSPHRASE)
+
+    assert store.writes == before + 1
+    assert [entry.action for entry in await world.entries()][-2:] == ["credential.changed", "sign_in"]
+    assert len(world.tables().sessions) == 1
 
 
 async def test_a_passphrase_is_one_however_its_accents_and_spaces_were_typed(world: World) -> None:

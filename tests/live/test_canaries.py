@@ -9,25 +9,33 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import html
+import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import httpx2
 import orjson
 import pytest
 
 from tests.live.byte_search import files_below, forms, found_in, occurrences
-from tests.live.clients import BareClient, bare_client, call_headers
+from tests.live.clients import bare_client, call_headers
 from tests.live.conftest import ServerMaker
-from tests.live.owner import EVERYTHING, Connection, connected
+from tests.live.owner import EVERYTHING, EXTENDED, EXTENSIONS, Connection, connected
 from tests.support.postgres import running_postgres
 from tests.support.server import RunningServer
 from zkpcp.bootstrap import running_services
+from zkpcp.core.extensions import KNOWN
+from zkpcp.core.schemas import JsonValue
 from zkpcp.crypto.tokens import parse_token
+from zkpcp.schema_files import load_schemas
 
+_OF_THE_SERVER: Final = ("pcp_version", "updated")
+_PATTERNED: Final = ("2026-03-31", "PT", "EUR")
+"""Values for the texts of the schemas that are bound to a pattern; the word is tried first."""
 _ALPHABET: Final = "bdfghjklmnprtvwxz"
 
 
@@ -53,7 +61,15 @@ class Words:
         return f"{self.secret} and more words"
 
 
-async def through_every_tool(client: BareClient, secret: str) -> None:
+class ToolClient(Protocol):
+    """Whatever calls tools."""
+
+    async def call(self, name: str, arguments: Mapping[str, object]) -> dict[str, Any]:
+        """The result of a tool call."""
+        ...
+
+
+async def through_every_tool(client: ToolClient, secret: str) -> None:
     """Every field of every tool that takes a text, in calls that work and in calls that are refused."""
     keys = {
         "title": f"{secret} title",
@@ -118,6 +134,64 @@ def profile_of(secret: str) -> dict[str, Any]:
     }
 
 
+async def through_the_extensions(client: ToolClient, secret: str) -> None:
+    """Every free text of every extension's profile, hand-offs, a page that is deleted; and what is refused of these."""
+    schemas = load_schemas()
+    work: list[tuple[str, dict[str, Any]]] = [
+        ("profile_update", {"namespace": name, "patch": filled(schemas.raw(f"extensions/{name}"), secret)})
+        for name in KNOWN
+        if name.startswith("pcp.")
+    ]
+    work += [
+        ("profile_get", {}),
+        ("profile_get", {"namespaces": ["pcp.health"]}),
+        ("handoff_write", {"title": secret, "content": f"next: {secret}", "to": secret}),
+        ("handoff_list", {"to": secret}),
+        ("handoff_list", {}),
+        ("memory_write", {"path": f"gone/{secret}", "body": f"deleted {secret}", "frontmatter": {"title": secret}}),
+        ("memory_delete", {"path": f"gone/{secret}"}),
+    ]
+    for name, arguments in work:
+        result = await client.call(name, arguments)
+        assert result["isError"] is False, (name, arguments.get("namespace"), result["structuredContent"]["error"])
+    refused: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("profile_update", {"namespace": "pcp.health", "patch": {"conditions": [{secret: secret}]}}),
+        ("profile_update", {"namespace": "pcp.health", "patch": {secret: {secret: [secret]}}}),
+        ("profile_update", {"namespace": f"pcp.{secret}", "patch": {"x": secret}}),
+        ("profile_update", {"namespace": "pcp.home", "patch": secret}),
+        ("handoff_write", {"title": secret * 20, "content": secret, "expires": secret}),
+        ("handoff_write", {"title": f"{secret}\n", "content": "", "to": f"{secret}\0"}),
+        ("handoff_write", {"id": secret, "status": secret}),
+        ("handoff_write", {"id": secret, "status": "done"}),
+        ("handoff_list", {"status": secret}),
+        ("handoff_list", {"cursor": secret}),
+        ("memory_delete", {"path": f"gone/{secret}"}),
+        ("memory_delete", {"id": secret, "expected_updated": secret}),
+        ("memory_delete", {"path": secret, "id": secret}),
+        ("memory_delete", {secret: secret}),
+    )
+    for name, arguments in refused:
+        result = await client.call(name, arguments)
+        assert result["isError"] is True, name
+        assert secret not in orjson.dumps(result).decode(), name
+
+
+def filled(schema: Mapping[str, Any], secret: str) -> JsonValue:
+    """A value that a schema allows, with the word in every text that may be any."""
+    if "enum" in schema or "const" in schema:
+        value: JsonValue = schema["const"] if "const" in schema else schema["enum"][0]
+        return value
+    if schema["type"] == "object":
+        members = schema.get("properties", {})
+        return {name: filled(member, secret) for name, member in members.items() if name not in _OF_THE_SERVER}
+    if schema["type"] == "array":
+        return [filled(schema["items"], secret)]
+    if schema["type"] == "string":
+        fitting = [text for text in (secret, *_PATTERNED) if re.search(schema.get("pattern", ""), text)]
+        return fitting[0]
+    return True if schema["type"] == "boolean" else 1
+
+
 async def past_the_tools(connection: Connection, secret: str) -> None:
     """Requests that end before a tool runs, and URLs, headers and tokens that hold the word."""
     headers = call_headers(connection.access_token, "memory_read")
@@ -138,6 +212,12 @@ async def past_the_tools(connection: Connection, secret: str) -> None:
             form = dict.fromkeys(("client_id", "refresh_token", "code", "redirect_uri", "code_verifier"), secret)
             await http.post(f"{connection.base_url}/token", data={**form, "grant_type": grant})
         await http.post(f"{connection.base_url}/revoke", data={"token": secret})
+        registered = {"client_name": "x", "redirect_uris": ["https://app.example/cb"], "scope": "memory:read"}
+        for more in ({secret: secret}, {"contacts": [secret], "software_id": secret, "jwks": {secret: secret}}):
+            await http.post(f"{connection.base_url}/register", json={**registered, **more})
+        bad: tuple[dict[str, Any], ...] = ({"redirect_uris": [secret]}, {"grant_types": [secret]}, {"scope": secret})
+        for less in bad:
+            await http.post(f"{connection.base_url}/register", json={**registered, **less})
         await http.get(f"{connection.base_url}/authorize", params={"client_id": secret, "state": secret})
 
 
@@ -156,24 +236,61 @@ async def through_the_pages(connection: Connection, words: Words) -> str:
             data={"recovery_code": words.secret, "passphrase": words.passphrase, "passphrase_again": words.passphrase},
         )
         right = await http.post(f"{base}/sign-in", data={"passphrase": words.passphrase})
-        pages = [await http.get(f"{base}{path}") for path in ("/", "/pages", "/log")]
+        pages = [await http.get(f"{base}{path}") for path in ("/", "/pages", "/log", "/profile", "/deleted")]
+        await submitted_forms(http, base, words.secret, pages[4].text)
         session = next(cookie.value for cookie in http.cookies.jar if cookie.value)
     assert wrong.status_code == 403
     assert right.status_code == 303
     assert all(page.status_code == 200 for page in pages)
-    assert words.secret in pages[1].text
+    assert all(words.secret in pages[number].text for number in (1, 3, 4))
     return session
+
+
+async def submitted_forms(http: httpx2.AsyncClient, base: str, secret: str, deleted: str) -> None:
+    """The forms of the pages, as they are meant and as they are not; the deleted page is back afterwards."""
+    fields = dict(re.findall(r'name="(form_token|page_id)" value="([^"]*)"', deleted))
+    token = {"form_token": html.unescape(fields["form_token"])}
+    recovered = await http.post(f"{base}/deleted", data={**token, "page_id": fields["page_id"]})
+    assert recovered.status_code == 303
+    assert secret in (await http.get(recovered.headers["location"])).text
+    refused = (
+        ("/deleted", {**token, "page_id": secret}),
+        ("/deleted", {**token, secret: secret}),
+        ("/deleted", {"form_token": secret, "page_id": secret}),
+        ("/extensions", {**token, "extension": secret, "turn": "on"}),
+        ("/extensions", {**token, "extension": secret, "turn": secret}),
+        ("/disconnect", {**token, "grant_id": secret, secret: secret}),
+        ("/sign-in", {secret: secret}),
+        ("/sign-in", {"passphrase": f"{secret}\0", "next": f"//{secret}.example/"}),
+        ("/sign-in", {"passphrase": secret * 200}),
+        ("/sign-out", {"form_token": secret}),
+    )
+    for path, form in refused:
+        reply = await http.post(f"{base}{path}", data=form)
+        assert reply.status_code >= 400, path
+    for path in (f"/pages/{secret}", f"/pages?cursor={secret}&prefix={secret}", f"/log?cursor={secret}", f"/{secret}"):
+        await http.get(f"{base}{path}", headers={"referer": f"https://{secret}.example/", "cookie": f"{secret}=1"})
+    for media_type in (secret, "multipart/form-data; boundary=" + secret, "application/x-www-form-urlencoded"):
+        await http.post(f"{base}/sign-in", content=f"%zz{secret}\xff".encode(), headers={"content-type": media_type})
+    for origin in (f"https://{secret}.example", "null"):
+        await http.post(f"{base}/sign-in", data={"passphrase": secret}, headers={"origin": origin})
 
 
 async def everything(server: RunningServer, words: Words) -> dict[str, bytes]:
     """All of it against a running server, and what must not be found afterwards: the word, and each secret's bytes."""
     connection = await connected(
-        server, name=f"{words.secret} founder", passphrase=words.passphrase, client_name=words.control
+        server,
+        name=f"{words.secret} founder",
+        passphrase=words.passphrase,
+        client_name=words.control,
+        scopes=EXTENDED,
+        extensions=EXTENSIONS,
     )
     narrow = EVERYTHING.replace("memory.sensitive:read memory.sensitive:write ", "")
     other = await connected(server, passphrase=words.passphrase, scopes=narrow, client_name=words.control)
     async with bare_client(connection.mcp_url, connection.access_token) as client:
         await through_every_tool(client, words.secret)
+        await through_the_extensions(client, words.secret)
     async with bare_client(other.mcp_url, other.access_token) as client:
         # Without the slot, a sensitive page waits in the inbox.
         waiting = await client.call("memory_write", {"path": f"style/{words.secret}", "body": f"inbox {words.secret}"})

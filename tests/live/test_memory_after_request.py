@@ -17,9 +17,17 @@ import pytest
 from tests.live.byte_search import forms
 from tests.live.clients import bare_client, reference_client
 from tests.live.conftest import ServerMaker
-from tests.live.owner import Connection, connected
+from tests.live.owner import EXTENDED, EXTENSIONS, Connection, connected
 from tests.live.process_memory import around, writable_memory
-from tests.live.test_canaries import Words, invented_word, past_the_tools, secret_bytes, through_every_tool
+from tests.live.test_canaries import (
+    Words,
+    invented_word,
+    past_the_tools,
+    secret_bytes,
+    submitted_forms,
+    through_every_tool,
+    through_the_extensions,
+)
 from tests.support.server import RunningServer, is_healthy
 from zkpcp.bootstrap import running_services
 from zkpcp.crypto.tokens import parse_token
@@ -45,10 +53,15 @@ def wiping_server(make_server: ServerMaker) -> RunningServer:
 
 
 def remnants(server: RunningServer, unwanted: dict[str, bytes]) -> list[str]:
-    """Each unwanted value that is found, with its neighborhood."""
+    """Each unwanted value that is found in a server's memory, with its neighborhood."""
+    return remnants_in(server.pid, unwanted)
+
+
+def remnants_in(pid: int, unwanted: dict[str, bytes]) -> list[str]:
+    """The same for any process."""
     return [
         f"{name} at {around(part, value)}"
-        for part in writable_memory(server.pid)
+        for part in writable_memory(pid)
         for name, value in unwanted.items()
         if value in part.data
     ]
@@ -58,6 +71,7 @@ async def burst(server: RunningServer, connection: Connection, words: Words) -> 
     """Tools, errors, refreshes, sign-ins and pages; then every connection is closed. What must not be left."""
     async with bare_client(connection.mcp_url, connection.access_token) as client:
         await through_every_tool(client, words.secret)
+        await through_the_extensions(client, words.secret)
         # Characters beyond the basic plane make a process keep the whole text four bytes a character.
         await client.call("memory_write", {"path": f"wide/{words.secret}", "body": f"\U0001f33b {words.secret}"})
         await client.call("memory_read", {"path": f"wide/{words.secret}"})
@@ -92,8 +106,9 @@ async def _pages(connection: Connection, words: Words) -> str:
     async with httpx2.AsyncClient(base_url=origin, headers={"origin": origin}, timeout=60) as http:
         await http.post(f"{base}/sign-in", data={"passphrase": f"{words.secret} is wrong"})
         assert (await http.post(f"{base}/sign-in", data={"passphrase": words.passphrase})).status_code == 303
-        for path in ("/", "/pages", "/log"):
+        for path in ("/", "/pages", "/log", "/profile"):
             assert (await http.get(f"{base}{path}")).status_code == 200
+        await submitted_forms(http, base, words.secret, (await http.get(f"{base}/deleted")).text)
         return next(cookie.value for cookie in http.cookies.jar if cookie.value)
 
 
@@ -132,7 +147,13 @@ async def test_nothing_of_a_burst_is_left_once_its_connections_are_closed(wiping
 
     for number in range(BURSTS):
         words = Words(invented_word(f"burst {number}"), "")
-        connection = await connected(wiping_server, passphrase=words.passphrase, name=f"{words.secret} founder")
+        connection = await connected(
+            wiping_server,
+            passphrase=words.passphrase,
+            name=f"{words.secret} founder",
+            scopes=EXTENDED,
+            extensions=EXTENSIONS,
+        )
         found = await burst(wiping_server, connection, words)
         unwanted |= {f"burst {number}: {name}": value for name, value in found.items()}
         # One more request on a connection of its own: the loop has seen the others close.

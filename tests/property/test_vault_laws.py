@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -323,3 +324,44 @@ def test_a_wrap_takes_no_state_older_than_it_remembers(epoch: int, version: int,
             memory.check(roster)
     with pytest.raises(TamperedError):
         replace(memory, owner=bytes(32)).check(roster)
+
+
+_json: st.SearchStrategy[object] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+_roster_members: st.SearchStrategy[object] = st.fixed_dictionaries(
+    {
+        "v": st.just(1) | _json,
+        "context": _json,
+        "version": _json,
+        "epoch": _json,
+        "owner": _json,
+        "principals": st.lists(
+            st.fixed_dictionaries(dict.fromkeys(("id", "kem", "sig", "role"), _json)) | _json, max_size=2
+        )
+        | _json,
+        "removed": _json,
+        "generations": st.dictionaries(st.text(max_size=4), _json, max_size=2) | _json,
+    }
+)
+
+
+@given(document=_json | _roster_members, canonical=st.booleans())
+def test_any_json_gives_a_roster_or_is_corrupt(document: object, canonical: bool) -> None:
+    data = json.dumps(document, sort_keys=canonical, separators=(",", ":") if canonical else None).encode()
+    try:
+        roster = rosters.parse(data)
+    except CorruptError:
+        return
+    assert rosters.serialize(roster) == data
+
+
+@pytest.mark.parametrize("member", ["context", "version", "owner", "principals", "removed", "generations"])
+@pytest.mark.parametrize("value", ["[" * 900 + "]" * 900, "1e999", "[1]", '{"a":{}}', '"\\ud800"', "null"])
+def test_a_roster_with_a_member_of_another_kind_is_corrupt(member: str, value: str) -> None:
+    members = {**json.loads(FOUNDING.roster.body), member: "here"}
+    data = json.dumps(members, sort_keys=True, separators=(",", ":")).replace('"here"', value)
+    with pytest.raises(CorruptError):
+        rosters.parse(data.encode())

@@ -81,8 +81,8 @@ class RunningServer:
         """The settings it runs with, to open its database from a test."""
         return load_settings(data_dir=self.data_dir, database_url=self.database_url, port=self.port)
 
-    def start(self) -> None:
-        """Start it and wait until it answers."""
+    def start(self, address: str = "127.0.0.1") -> None:
+        """Start it and wait until it answers at this address."""
         self.temp_dir.mkdir(parents=True, exist_ok=True)
         out, err = self.logs
         command = ["-m", "zkpcp.cli.main", "serve"] if self.real_command else ["-m", "tests.support.server"]
@@ -95,7 +95,7 @@ class RunningServer:
                 stdout=out_file,
                 stderr=err_file,
             )
-        self._wait_for_answer(self._process)
+        self._wait_for_answer(self._process, address)
 
     def stop(self) -> None:
         """Ask it to end and wait for that; without effect when it is not running."""
@@ -143,9 +143,9 @@ class RunningServer:
             own["ZKPCP_DATABASE_URL"] = self.database_url
         return {**passed_on, **own, **self.more}
 
-    def _wait_for_answer(self, process: subprocess.Popen[bytes]) -> None:
+    def _wait_for_answer(self, process: subprocess.Popen[bytes], address: str) -> None:
         end = time.monotonic() + _START_TIMEOUT_S
-        while not is_healthy(self.port):
+        while not is_healthy(self.port, address):
             try:
                 code = process.wait(_STEP_S)
             except subprocess.TimeoutExpired:
@@ -158,11 +158,11 @@ class RunningServer:
             raise RuntimeError(f"the server does not answer (status {code}): {said}")
 
 
-def is_healthy(port: int) -> bool:
-    """Whether a server on this loopback port answers ``/healthz`` with 200."""
+def is_healthy(port: int, address: str = "127.0.0.1") -> bool:
+    """Whether a server on this port of a loopback address answers ``/healthz`` with 200."""
     request = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        with socket.create_connection((address, port), timeout=5) as connection:
             connection.sendall(request)
             return connection.recv(64).startswith(b"HTTP/1.1 200 ")
     except OSError:

@@ -2,7 +2,7 @@
 
 Implements PCP §4 (PROF-01, PROF-02, PROF-03, PROF-05, PROF-08) and RFC 7396. A profile is a JSON object that its
 published schema allows, or nothing at all. Who may change it is ``policy``'s question, and the change log is the use
-case's. A time zone or a language tag has the right form; that it exists is not checked, since that would need files.
+case's. A time zone is one of the IANA database; that a language tag exists is not checked, only its form.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Final
 from zkpcp.core import extensions
 from zkpcp.core.instants import to_rfc3339
 from zkpcp.core.schemas import JsonObject, JsonValue, Schemas, canonical_json, parse_canonical_object, pointer
+from zkpcp.core.time_zones import NAMES
 from zkpcp.errors import InvalidInputError, Violation
 
 PCP_VERSION: Final = "0.3"
@@ -72,10 +73,15 @@ def update(namespace: str, current: JsonObject | None, patch: JsonValue, *, now_
     if not isinstance(after, dict) or not after:
         return Updated(None, tuple(pointer(member) for member in sorted(before)))
     profile: JsonObject = {"pcp_version": PCP_VERSION, **after, "updated": to_rfc3339(now_ms)}
-    violations = schemas.violations(schema, profile)
+    violations = schemas.violations(schema, profile) or _unknown_zone(before, after)
     if violations:
         raise InvalidInputError("the patched profile would not be valid", violations)
     return Updated(profile, _changed(before, after))
+
+
+def sent_members(patch: JsonValue) -> tuple[str, ...]:
+    """JSON pointers to the client's members that a patch names, whatever is stored."""
+    return tuple(pointer(member) for member in sorted(_of_client(patch))) if isinstance(patch, dict) else ()
 
 
 def schema_name(namespace: str, schemas: Schemas) -> str:
@@ -105,6 +111,14 @@ def parse_stored(data: bytes | bytearray | memoryview) -> JsonObject:
 
 def _of_client(profile: JsonObject) -> JsonObject:
     return {member: value for member, value in profile.items() if member not in _SERVER_MEMBERS}
+
+
+def _unknown_zone(before: JsonObject, after: JsonObject) -> tuple[Violation, ...]:
+    # Only a new one: what was good when it was set must not stand in the way of other changes.
+    zone = after.get("timezone")
+    if zone is None or zone == before.get("timezone") or zone in NAMES:
+        return ()
+    return (Violation("/timezone", "must be a time zone of the IANA database, such as Europe/Lisbon"),)
 
 
 def _changed(before: JsonObject, after: JsonObject) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ newer version (threat-model/README.md).
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -123,7 +122,7 @@ def parse(data: bytes) -> Roster:
         raise CorruptError("the roster is not JSON") from error
     try:
         roster = _read(document)
-    except (AttributeError, KeyError, TypeError, ValueError, binascii.Error) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise CorruptError("the roster does not follow its format") from error
     if serialize(roster) != data:
         raise CorruptError("the roster is not in its canonical form")
@@ -135,14 +134,14 @@ def _read(document: object) -> Roster:
     if members["v"] != FORMAT_VERSION:
         raise ValueError("unknown format version")
     principals = tuple(_principal(entry) for entry in cast(list[object], members["principals"]))
-    generations = {str(k): int(v) for k, v in cast(dict[str, int], members["generations"]).items()}
+    generations = {_text(k): int(v) for k, v in cast(dict[str, int], members["generations"]).items()}
     return Roster(
-        context_id=str(members["context"]),
+        context_id=_text(members["context"]),
         version=int(cast(int, members["version"])),
         epoch=int(cast(int, members["epoch"])),
         owner=_decode(members["owner"]),
         principals=principals,
-        removed=tuple(str(entry) for entry in cast(list[object], members["removed"])),
+        removed=tuple(_text(entry) for entry in cast(list[object], members["removed"])),
         generations=MappingProxyType(generations),
         access=_access(members.get("access", {})),
     )
@@ -169,7 +168,7 @@ def _access(value: object) -> AccessLists:
 
 def _principal(entry: object) -> Principal:
     members = _members(entry, _PRINCIPAL_MEMBERS)
-    return Principal(str(members["id"]), _decode(members["kem"]), _decode(members["sig"]), str(members["role"]))
+    return Principal(_text(members["id"]), _decode(members["kem"]), _decode(members["sig"]), _text(members["role"]))
 
 
 def _members(value: object, names: frozenset[str], optional: frozenset[str] = frozenset()) -> dict[str, object]:
@@ -178,10 +177,17 @@ def _members(value: object, names: frozenset[str], optional: frozenset[str] = fr
     return value
 
 
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not a text")
+    value.encode()  # a lone surrogate stands in no text
+    return value
+
+
 def _encode(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def _decode(text: object) -> bytes:
-    raw = str(text)
+    raw = _text(text)
     return base64.urlsafe_b64decode(raw + "=" * (-len(raw) % 4))

@@ -29,6 +29,7 @@ from zkpcp.core.stored import ContextRow
 from zkpcp.http.mcp.envelope import RpcRefusedError
 from zkpcp.stdio.connection import Connection
 from zkpcp.stdio.lines import Lines, lines_of
+from zkpcp.stdio.output import Output, standard_output
 from zkpcp.stdio.programs import LockedFiles
 from zkpcp.stdio.server import local_server, refused_line
 from zkpcp.usecases import local
@@ -94,15 +95,21 @@ async def _until_told(server: Server[dict[str, Any]], lines: Lines) -> None:
 
 async def _serve(server: Server[dict[str, Any]], lines: Lines) -> None:
     try:
-        async with stdio_server(stdin=cast("anyio.AsyncFile[str]", lines)) as (read_stream, write_stream):
-
-            async def refuse(refused: RpcRefusedError) -> None:
-                await write_stream.send(SessionMessage(refused_line(refused)))
-
-            lines.refuse = refuse
-            await server.run(read_stream, write_stream, server.create_initialization_options())
+        with standard_output() as output:
+            await _exchange(server, lines, output)
     except* OSError:
         pass  # the client closed its end while an answer was on the way
+
+
+async def _exchange(server: Server[dict[str, Any]], lines: Lines, output: Output) -> None:
+    stdin, stdout = cast("anyio.AsyncFile[str]", lines), cast("anyio.AsyncFile[str]", output)
+    async with stdio_server(stdin=stdin, stdout=stdout) as (read_stream, write_stream):
+
+        async def refuse(refused: RpcRefusedError) -> None:
+            await write_stream.send(SessionMessage(refused_line(refused)))
+
+        lines.refuse = refuse
+        await server.run(read_stream, write_stream, server.create_initialization_options())
 
 
 @asynccontextmanager

@@ -8,6 +8,7 @@ makes MEM-02 and MEM-08 hold under concurrent writers. A ConflictError leaves th
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Final
 
 from zkpcp.core.stored import DeletedRow, HeadRow, InboxRow, PageRow, SlotTally, TermsRow
 from zkpcp.errors import ConflictError, NotFoundError
@@ -16,6 +17,8 @@ from zkpcp.storage.history import SqlHistory
 from zkpcp.storage.statements import load
 
 _SQL = load("pages")
+
+_PURGED_AT_ONCE: Final = 100
 
 _page = spread(PageRow)
 _head = spread(HeadRow)
@@ -165,6 +168,23 @@ class SqlPages:
         gone = await self._driver.fetch_all(_SQL["purge_deleted"], context_id, now_ms)
         await self._history.forget(context_id, gone)
         return len(gone)
+
+    async def purge_deleted_beyond(self, context_id: str, most_pages: int, most_bytes: int) -> int:
+        """Delete the first deleted, with their histories, until so many pages and sealed bytes are left; the number."""
+        size = await self._driver.fetch_one(_SQL["deleted_size"], context_id)
+        pages, sealed = (0, 0) if size is None else (int(size[0]), int(size[1]))
+        purged = 0
+        while pages > most_pages or sealed > most_bytes:
+            gone: list[str] = []
+            for page_id, page_bytes in await self._driver.fetch_all(_SQL["first_deleted"], context_id, _PURGED_AT_ONCE):
+                if pages <= most_pages and sealed <= most_bytes:
+                    break
+                gone.append(str(page_id))
+                pages, sealed = pages - 1, sealed - int(page_bytes)
+            rows = await self._driver.fetch_all(_SQL["purge_these"], context_id, gone)
+            await self._history.forget(context_id, rows)
+            purged += len(rows)
+        return purged
 
     async def _claim(self, context_id: str, generation: int, tag: bytes, page_id: str) -> None:
         if not await self._driver.execute(_SQL["claim_tag"], context_id, generation, tag, page_id):

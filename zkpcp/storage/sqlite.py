@@ -91,11 +91,15 @@ class _SqliteDriver:
     async def fetch_all(self, statement: Statement, *arguments: Value) -> Sequence[Row]:
         self.gate.admit(statement)
         try:
-            rows = await self._connection.execute_fetchall(statement.sqlite, _bind(arguments))
+            rows = list(await self._connection.execute_fetchall(statement.sqlite, _bind(arguments)))
+            if not rows and statement.sqlite.startswith("select"):
+                # A prepared statement keeps its arguments until it is run again: what was asked for and is not here
+                # may be any text of a client's, which must not stay in memory.
+                await self._connection.execute_fetchall(statement.sqlite, _bind(_blank(arguments)))
         except sqlite3.Error as error:
             self.gate.failed = True
             raise _translated(error) from None
-        return list(rows)
+        return rows
 
     async def execute(self, statement: Statement, *arguments: Value) -> int:
         self.gate.admit(statement)
@@ -228,6 +232,10 @@ async def _roll_back(connection: aiosqlite.Connection) -> None:
         await connection.rollback()
     except sqlite3.Error as error:
         raise _translated(error) from None
+
+
+def _blank(arguments: tuple[Value, ...]) -> tuple[Value, ...]:
+    return tuple("" if isinstance(value, str) else [] if isinstance(value, list) else value for value in arguments)
 
 
 def _bind(arguments: Sequence[Value]) -> tuple[Value, ...]:

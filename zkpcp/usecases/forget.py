@@ -2,20 +2,23 @@
 
 A deleted page is moved, still sealed, to a table that no reading, searching, listing or exporting query looks at, and
 its path is free at once; its earlier versions share its fate. For ``Services.deleted_retention_s`` its owner can
-recover it; then it is swept. A page that is still in quarantine (MEM-22) is nothing its writer can see, and so nothing
-it can delete. Deleting is NOT erasing: what has to be gone at once is the erasure's business.
+recover it; then it is swept. So that writing and deleting in turns cannot fill the disk, there is a most that is kept;
+the first deleted go first. A page that is still in quarantine (MEM-22) is nothing its writer can see, and so nothing it
+can delete. Deleting is NOT erasing: what has to be gone at once is the erasure's business.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zkpcp.core.audit import Action
+from zkpcp.core.audit import Action, Channel
 from zkpcp.core.instants import to_rfc3339
 from zkpcp.core.slots import category_of
 from zkpcp.core.stored import PageRow
 from zkpcp.errors import ConflictError, ForbiddenError, NotFoundError, TamperedError, TooLargeError
+from zkpcp.ports import Transaction
 from zkpcp.usecases.access import Acting
+from zkpcp.usecases.audit_log import record
 from zkpcp.usecases.call import calling
 from zkpcp.usecases.inbox import admit_waiting
 from zkpcp.usecases.indexing import index_page
@@ -99,6 +102,7 @@ async def delete_page(
             call.object_ids.add(page.id)
             call.categories = {category_of(row.slot)}
             await call.record(tx)
+            await _make_room(services, tx, acting.context_id)
         return Deleted(page.id, to_rfc3339(purge_ms))
 
 
@@ -163,6 +167,20 @@ async def recover_page(services: Services, acting: Acting, page_id: str) -> Reco
             call.looks_into([row.slot])
             await call.record(tx)
         return Recovered(page.id, page.path.value)
+
+
+async def _make_room(services: Services, tx: Transaction, context_id: str) -> None:
+    purged = await tx.pages.purge_deleted_beyond(context_id, services.max_deleted_pages, services.max_deleted_bytes)
+    if purged:
+        await record(
+            tx,
+            services,
+            context_id,
+            action=Action.RETENTION_SWEEP,
+            channel=Channel.SYSTEM,
+            categories=("memory",),
+            counts={"deleted_pages": purged},
+        )
 
 
 def _purge_ms(services: Services, row: PageRow, now_ms: int) -> int:

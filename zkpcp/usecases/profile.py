@@ -39,7 +39,8 @@ class Profiles:
 class Changed:
     """The namespace, its profile after a patch, when, and JSON pointers to the members that differ now.
 
-    ``profile`` is None when it is empty, and for a caller who may write but not read it (SCOPE-01).
+    ``profile`` is None when it is empty, and for a caller who may write but not read it (SCOPE-01); for that one the
+    members are those of its patch, so that a patch tells nothing of what was there.
     """
 
     namespace: str
@@ -112,10 +113,12 @@ async def update_profile(
                 entropy=services.entropy,
             )
             await tx.profiles.put(sealed, change)
-            call.counts["members"] = len(result.changed)
+            readable = f"{stem}:read" in acting.scopes
+            members = result.changed if readable else profile_format.sent_members(patch)
+            # The log too: a client may have the right to read it.
+            call.counts["members"] = len(members)
             await call.record(tx)
-        readable = f"{stem}:read" in acting.scopes
-        return Changed(name, result.profile if readable else None, to_rfc3339(updated_ms), result.changed)
+        return Changed(name, result.profile if readable else None, to_rfc3339(updated_ms), members)
 
 
 def _opened(acting: Acting, namespace: str, row: ProfileRow | None) -> JsonObject | None:

@@ -24,6 +24,10 @@ HISTORY_VERSIONS = 100
 HISTORY_S = 730 * 24 * 3600
 """How long an earlier version is kept after it was replaced."""
 
+MAX_DELETED_PAGES = 10_000
+MAX_DELETED_BYTES = 256 * 1024 * 1024
+"""How much of a context is kept for that, as it is stored; beyond it the first deleted go first."""
+
 
 @dataclass(frozen=True, slots=True)
 class Services:
@@ -47,6 +51,8 @@ class Services:
     deleted_retention_s: int = DELETED_RETENTION_S
     history_versions: int = HISTORY_VERSIONS
     history_s: int = HISTORY_S
+    max_deleted_pages: int = MAX_DELETED_PAGES
+    max_deleted_bytes: int = MAX_DELETED_BYTES
     passphrase_gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PASSPHRASE_CHECKS_AT_ONCE))
 
     def new_id(self, prefix: str) -> str:

@@ -100,7 +100,8 @@ async def recover(
 ) -> TokenSecret:
     """Set a new passphrase with the recovery code, and sign in. The old passphrase wrap is replaced (KEY-12).
 
-    Every other session ends with it: who recovers may do so because somebody else has the passphrase.
+    Every other session ends with it: who recovers may do so because somebody else has the passphrase. All of it
+    happens in one transaction, and only after the keyring has opened with what the code gives.
 
     Raises InvalidInputError for a mistyped code or an unfit passphrase, SignInError when the code opens nothing.
     """
@@ -118,8 +119,10 @@ async def recover(
         if keyring is None:
             await _record_sign_in(services, context, name, Outcome.LOCKED)
             raise LockedError(_what_ends_the_wait(context, name, opened, roster))
-        await _replace_passphrase(services, context, name, opened, new_passphrase)
-        return await _start(services, context, name, opened, roster, keyring)
+        token, row = await _session_of(services, context, name, opened, roster, keyring)
+        wrap = await _passphrase_wrap(services, context, name, opened, new_passphrase)
+        await _replace_passphrase(services, context, wrap, row)
+        return token
     finally:
         if opened is not None:
             opened.seed.wipe()
@@ -279,9 +282,9 @@ async def _try_recovery_code(
         code.wipe()
 
 
-async def _replace_passphrase(
+async def _passphrase_wrap(
     services: Services, context: ContextRow, principal: str, opened: OpenedSeed, new_passphrase: str
-) -> None:
+) -> SeedWrapRow:
     secret = passphrase_bytes(new_passphrase)
     wrap_it: Callable[[], SeedWrapRow] = lambda: seeds.wrap_with_passphrase(  # noqa: E731  # one call for the worker thread
         secret,
@@ -294,21 +297,26 @@ async def _replace_passphrase(
     )
     try:
         async with services.passphrase_gate:
-            wrap = await asyncio.to_thread(wrap_it)
+            return await asyncio.to_thread(wrap_it)
     finally:
         wipe(secret)
+
+
+async def _replace_passphrase(services: Services, context: ContextRow, wrap: SeedWrapRow, session: SessionRow) -> None:
     async with services.store.write() as tx:
         await tx.credentials.put_wrap(wrap)
-        await tx.credentials.end_sessions_of(context.context_id, principal)
+        await tx.credentials.end_sessions_of(context.context_id, session.principal)
         await record(
             tx,
             services,
             context.context_id,
             action=Action.CREDENTIAL_CHANGED,
             channel=Channel.MANAGEMENT,
-            actor=Actor(principal),
+            actor=Actor(session.principal),
             categories=("keys",),
         )
+        await tx.credentials.add_session(session)
+        await _sign_in_entry(tx, services, context, session.principal, Outcome.OK)
 
 
 async def _start(
@@ -319,6 +327,23 @@ async def _start(
     roster: RosterRow,
     keyring_row: KeyringRow,
 ) -> TokenSecret:
+    token, row = await _session_of(services, context, principal, opened, roster, keyring_row)
+    async with services.store.write() as tx:
+        await tx.credentials.end_sessions_before(context.context_id, row.created_ms, SESSION_IDLE_S * 1000)
+        await tx.credentials.add_session(row)
+        await _sign_in_entry(tx, services, context, principal, Outcome.OK)
+    return token
+
+
+async def _session_of(
+    services: Services,
+    context: ContextRow,
+    principal: str,
+    opened: OpenedSeed,
+    roster: RosterRow,
+    keyring_row: KeyringRow,
+) -> tuple[TokenSecret, SessionRow]:
+    """A session that is not stored yet. Raises SignInError, with an entry, when the keyring does not open."""
     try:
         with holders.open_principal(principal, opened, roster, keyring_row) as keyring:
             remembered = OpenedSeed(opened.seed, seeds.Memory.of(keyring.roster))
@@ -336,11 +361,7 @@ async def _start(
         expires_ms=now_ms + SESSION_LIFETIME_S * 1000,
         wrapped=seeds.wrap_for_token(token, "session", context.context_id, principal, remembered, services.entropy),
     )
-    async with services.store.write() as tx:
-        await tx.credentials.end_sessions_before(context.context_id, now_ms, SESSION_IDLE_S * 1000)
-        await tx.credentials.add_session(row)
-        await _sign_in_entry(tx, services, context, principal, Outcome.OK)
-    return token
+    return token, row
 
 
 async def _record_sign_in(services: Services, context: ContextRow, principal: str | None, outcome: Outcome) -> None:

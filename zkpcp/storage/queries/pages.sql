@@ -177,3 +177,24 @@ where context_id = $1 and generation = $2 and tag = $3
 delete from deleted_pages
 where context_id = $1 and purge_ms <= $2
 returning page_id, slot, deleted_ms
+
+-- name: deleted_size
+-- How many deleted pages there are, and their sealed bytes.
+select count(*), coalesce(sum(length(sealed) + length(head) + length(terms)), 0)
+from deleted_pages
+where context_id = $1
+
+-- name: first_deleted
+-- Those that make room first, with their sealed bytes.
+select page_id, length(sealed) + length(head) + length(terms)
+from deleted_pages
+where context_id = $1
+order by deleted_ms, page_id desc
+limit $2
+
+-- name: purge_these
+-- erases: deleted pages for which there is no room
+-- Their paths were free from the moment they were deleted; their histories go now.
+delete from deleted_pages
+where context_id = $1 and page_id = any($2)
+returning page_id, slot, deleted_ms

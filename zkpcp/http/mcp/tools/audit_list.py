@@ -15,8 +15,8 @@ from zkpcp.usecases.log import LogFilters, list_entries
 from zkpcp.usecases.services import Services
 
 _DESCRIPTION: Final = (
-    "Read the access log, newest first: which client did what, when, with what outcome. It holds no content, titles or "
-    "paths. Use it only when the person asks who has looked at or changed their context. Reading it is logged too."
+    "Read the access log, newest first: which client did what, when, with what outcome; no content, titles or paths. "
+    "Only when the person asks who looked at or changed their context. Reading it is logged too."
 )
 
 
@@ -30,9 +30,9 @@ def _definition(schemas: Schemas) -> ToolDefinition:
             {
                 "limit": parts.LIMIT,
                 "cursor": parts.CURSOR,
-                "since": {"type": "string", "description": "A date or an instant."},
-                "action": {"type": "string", "maxLength": 64, "description": "Such as memory_read or grant.created."},
-                "category": {"type": "string", "maxLength": 64, "description": "Such as memory or profile.core."},
+                "since": {"type": "string", "description": "A date or instant."},
+                "action": {"type": "string", "description": "memory_read, grant.created, ..."},
+                "category": {"type": "string", "description": "memory, profile.core, ..."},
                 "outcome": {"type": "string", "enum": [outcome.value for outcome in Outcome]},
             }
         ),

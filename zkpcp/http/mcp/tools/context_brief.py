@@ -24,9 +24,9 @@ DEFINITION: Final = ToolDefinition(
     name="context_brief",
     title="Brief me on this context",
     description=(
-        "Call this first in a conversation: whose context this is, their profile (how they like to be answered), and "
-        "the most useful recent memory pages within max_chars. It never fails for a missing right: left_out names "
-        "what is not in it and which scopes would open that. Then use memory_search for the matter at hand."
+        "Call first in a conversation: whose context this is, their profile (how they like to be answered) and the "
+        "most useful recent pages, within max_chars. Never fails for a missing right: left_out names what is not in "
+        "it and the scopes that open it. Then memory_search for the matter at hand."
     ),
     input_schema=parts.closed(
         {
@@ -35,7 +35,6 @@ DEFINITION: Final = ToolDefinition(
                 "minimum": 500,
                 "maximum": 50000,
                 "default": DEFAULT_CHARS,
-                "description": "Most characters of content.",
             }
         }
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from zkpcp.core.framing import Framed, frame_all, frame_page
-from zkpcp.core.handoffs import MAX_NAME, STATUSES, Handoff
+from zkpcp.core.handoffs import STATUSES, Handoff
 from zkpcp.core.instants import to_rfc3339
 from zkpcp.core.schemas import JsonObject
 from zkpcp.http.mcp.tools import arguments as take
@@ -23,13 +23,13 @@ DEFINITION: Final = ToolDefinition(
     name="handoff_list",
     title="Look for handed-over work",
     description=(
-        "List work that this person's other assistants left unfinished, the last changed first. Look when they ask you "
-        "to go on with something begun elsewhere. `to`, your own name, leaves what is meant for you or for anybody. "
-        "What you have finished, mark as done with handoff_write."
+        "List work that this person's other assistants left unfinished, the last changed first: when they ask to go "
+        "on with something begun elsewhere. With `to`, your own name: what is for you or for anybody. Mark what is "
+        "finished as done with handoff_write."
     ),
     input_schema=parts.closed(
         {
-            "to": {"type": "string", "minLength": 1, "maxLength": MAX_NAME, "description": "All when left out."},
+            "to": {"type": "string"},
             "status": {"type": "string", "enum": [*STATUSES], "default": "open"},
             "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
             "cursor": parts.CURSOR,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from zkpcp.core.handoffs import MAX_CONTENT, MAX_NAME, MAX_TITLE, STATUSES, Handoff
+from zkpcp.core.handoffs import MAX_CONTENT, MAX_TITLE, STATUSES, Handoff
 from zkpcp.core.instants import to_rfc3339
 from zkpcp.core.schemas import JsonObject
 from zkpcp.http.mcp.tools import arguments as take
@@ -18,23 +18,21 @@ DEFINITION: Final = ToolDefinition(
     name="handoff_write",
     title="Hand work over",
     description=(
-        "Leave unfinished work for another of this person's assistants: `title` and `content` (the goal, what is done, "
-        "what is next), `to` whom, left out for whoever comes first. Use it when the person moves on to another app or "
-        "asks for it; lasting facts belong in memory_write. With `id` and `status` alone it marks a hand-off as done "
-        "or opens it again. Without `expires` it is gone after 30 days."
+        "Leave unfinished work for another of this person's assistants: `title`, `content` (Markdown: goal, what is "
+        "done, what is next), `to` whom (anybody if left out), when they move on to another app or ask for it; "
+        "lasting facts belong in memory_write. `id` and `status` alone mark one as done or open it again. Without "
+        "`expires` it is gone after 30 days."
     ),
     input_schema=parts.closed(
         {
-            "title": {"type": "string", "minLength": 1, "maxLength": MAX_TITLE},
-            "content": {"type": "string", "minLength": 1, "maxLength": MAX_CONTENT, "description": "Markdown."},
+            "title": {"type": "string", "maxLength": MAX_TITLE},
+            "content": {"type": "string", "maxLength": MAX_CONTENT},
             "to": {
                 "type": "string",
-                "minLength": 1,
-                "maxLength": MAX_NAME,
-                "description": "The assistant's name, such as Claude Code.",
+                "description": "Its name, such as Claude Code.",
             },
-            "expires": {"type": "string", "maxLength": 64, "description": "An instant, a year ahead at most."},
-            "id": {"type": "string", "maxLength": 128, "description": "A hand-off of handoff_list, to change."},
+            "expires": {"type": "string", "description": "An instant within a year."},
+            "id": {"type": "string", "description": "Of handoff_list, to change it."},
             "status": {"type": "string", "enum": [*STATUSES]},
         }
     ),

@@ -19,10 +19,10 @@ DEFINITION: Final = ToolDefinition(
     name="memory_delete",
     title="Delete a memory page",
     description=(
-        "Delete one page by its path or its id (exactly one), only when the person asked for that or agreed to it. "
-        "To correct a page use memory_write, to retire it lifecycle 'archived'. Read it first and send its "
-        "`updated` as expected_updated; a conflict means that it changed. You cannot undo this: only the owner can "
-        "recover the page, until recoverable_until. not_found also means: not open to you."
+        "Delete one page by path or id (exactly one), only when the person asked or agreed. To correct it use "
+        "memory_write, to retire it lifecycle 'archived'. Read it first and send its `updated` as expected_updated; a "
+        "conflict: it changed. You cannot undo this: only the owner can recover it, until recoverable_until. "
+        "not_found also means: not open to you."
     ),
     input_schema=parts.closed({"path": parts.PATH, "id": parts.PAGE_ID, "expected_updated": parts.EXPECTED_UPDATED}),
     output_schema=parts.closed(

@@ -20,13 +20,12 @@ DEFINITION: Final = ToolDefinition(
     name="memory_list",
     title="List memory pages",
     description=(
-        "List pages in the order of their paths, without their text: to see what there is, or all of a folder "
-        "(prefix 'projects/garden/'). To find something by what it says, use memory_search instead of reading "
-        "through a list. next_cursor is null at the end."
+        "List pages by path, without their text: to see what there is, or all of a folder (prefix "
+        "'projects/garden/'). To find what pages say, use memory_search instead. next_cursor is null at the end."
     ),
     input_schema=parts.closed(
         {
-            "prefix": {"type": "string", "maxLength": 512, "description": "Only paths that begin with this."},
+            "prefix": parts.PATH,
             "limit": parts.LIMIT,
             "cursor": parts.CURSOR,
             "type": parts.TYPE,

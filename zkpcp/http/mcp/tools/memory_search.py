@@ -21,12 +21,11 @@ DEFINITION: Final = ToolDefinition(
     name="memory_search",
     title="Search memory",
     description=(
-        "Find memory pages by words: before you answer anything that may depend on what this person or team has "
-        "told you, and before you write a new page. Give the distinctive words in the language of the notes, not a "
-        "whole question. Answers the best pages, each with a snippet and why it matched: memory_read a page before "
-        "you rely on it. Nothing found does not mean never said: try other words; some pages may not be open to "
-        "you. searched_all false: not everything was searched. as_of searches what pages said then, "
-        "as_of_exact says whether completely."
+        "Find pages by words: before you answer what may depend on things this person or team has told you, and "
+        "before you write a new page. Give distinctive words in the language of the notes, not a whole question. "
+        "Answers the best pages, each with a snippet and why it matched: memory_read a page before you rely on it. "
+        "Nothing found is not never said: try other words; some pages may be closed to you. searched_all false: not "
+        "everything was searched. as_of searches what pages said then, as_of_exact: whether completely."
     ),
     input_schema=parts.closed(
         {
@@ -41,7 +40,7 @@ DEFINITION: Final = ToolDefinition(
             "type": parts.TYPE,
             "tags": parts.TAGS,
             "partition": parts.PARTITION,
-            "path_prefix": {"type": "string", "maxLength": 512, "description": "Only paths that begin with this."},
+            "path_prefix": parts.PATH,
             "include_stale": {"type": "boolean", "default": True},
             "include_archived": {"type": "boolean", "default": False},
             "as_of": parts.AS_OF,

@@ -16,26 +16,24 @@ DEFINITION: Final = ToolDefinition(
     name="memory_write",
     title="Write a memory page",
     description=(
-        "Save something that will still matter in later conversations as a Markdown page, or replace a page. One "
-        "topic per page: memory_search first and update what exists. The body replaces the whole old one: "
-        "memory_read it, change its text, send all of it, and its `updated` as expected_updated; a conflict then "
-        "means that somebody else changed it, so read again. A conflict without expected_updated: the path is "
-        "taken, choose another. Mark what is private (health, money, relationships) with frontmatter.sensitivity "
-        "'sensitive'. No passwords or keys, and nothing the person did not want kept. Answers the new `updated`; "
-        "applied false: not saved, it waits for a review."
+        "Save what will still matter in later conversations as a Markdown page, one topic each, or replace one. "
+        "memory_search first and update what exists: memory_read it, send its whole text with your changes (it "
+        "replaces the body) and its `updated` as expected_updated; conflict: somebody else changed it, read again. "
+        "Conflict without expected_updated: the path is taken, choose another. Mark what is private (health, money, "
+        "relationships) with frontmatter.sensitivity 'sensitive'. No passwords or keys, nothing the person did not "
+        "want kept. Answers the new `updated`; applied false: not saved, it waits for review."
     ),
     input_schema=parts.closed(
         {
-            "path": parts.PATH,
-            "body": {"type": "string", "description": "The whole page in Markdown."},
+            "path": {**parts.PATH, "description": "Such as projects/garden/plan: ASCII letters, digits, . _ -"},
+            "body": {"type": "string", "description": "Markdown."},
             "frontmatter": {
                 "type": "object",
                 "description": (
                     "title, type (episodic, semantic, procedural), tags, sensitivity (normal, sensitive), partition, "
-                    "lifecycle "
-                    "(active, validated, stale, archived), confidence and importance (0 to 1), valid_from and "
-                    "valid_until (dates), expires (the page ends then), source, derived_from, relations, x_* keys. On "
-                    "an update it replaces the old keys as a set (not title and sensitivity); without it they stay."
+                    "lifecycle (active, validated, stale, archived), confidence, importance (0 to 1), valid_from, "
+                    "valid_until (dates), expires (the page's end), source, derived_from, relations, x_* keys. On an "
+                    "update it replaces all old keys but title, sensitivity and partition; left out, they stay."
                 ),
             },
             "expected_updated": parts.EXPECTED_UPDATED,

@@ -7,43 +7,23 @@ from typing import Final
 from zkpcp.core.extensions import available
 from zkpcp.core.schemas import JsonObject, Schemas
 
-PATH: Final[JsonObject] = {
-    "type": "string",
-    "maxLength": 512,
-    "description": "Such as projects/garden/plan: ASCII letters, digits, . _ - in segments.",
-}
+# Lengths are the business of the rules behind them: a schema says what a model needs to know.
+PATH: Final[JsonObject] = {"type": "string"}
 LIMIT: Final[JsonObject] = {"type": "integer", "minimum": 1, "maximum": 50, "default": 20}
 CURSOR: Final[JsonObject] = {
     "type": "string",
-    "maxLength": 8192,
-    "description": "next_cursor of the last answer; other arguments unchanged.",
+    "description": "The last next_cursor; the rest unchanged.",
 }
-PAGE_ID: Final[JsonObject] = {
-    "type": "string",
-    "maxLength": 128,
-    "description": "Stays the same for the page's life.",
-}
-EXPECTED_UPDATED: Final[JsonObject] = {
-    "type": "string",
-    "maxLength": 64,
-    "description": "The `updated` you have read.",
-}
-PARTITION: Final[JsonObject] = {
-    "type": "string",
-    "maxLength": 64,
-    "description": "Only this one of partition_list.",
-}
-AS_OF: Final[JsonObject] = {
-    "type": "string",
-    "maxLength": 64,
-    "description": "A date or an instant in the past.",
-}
+PARTITION: Final[JsonObject] = {"type": "string", "description": "Only this one of partition_list."}
+AS_OF: Final[JsonObject] = {"type": "string", "description": "A past date or instant."}
+PAGE_ID: Final[JsonObject] = {"type": "string"}
+EXPECTED_UPDATED: Final[JsonObject] = {"type": "string"}
 TYPE: Final[JsonObject] = {"type": "string", "enum": ["episodic", "semantic", "procedural"]}
 TAGS: Final[JsonObject] = {
     "type": "array",
     "maxItems": 64,
-    "items": {"type": "string", "minLength": 1, "maxLength": 64},
-    "description": "Pages with all of these.",
+    "items": {"type": "string"},
+    "description": "All of them.",
 }
 INSTANT: Final[JsonObject] = {"type": "string", "format": "date-time"}
 NEXT_CURSOR: Final[JsonObject] = {"type": ["string", "null"]}

@@ -16,10 +16,9 @@ from zkpcp.usecases.profile import CORE, TEAM, get_profiles
 from zkpcp.usecases.services import Services
 
 _DESCRIPTION: Final = (
-    "Read who this is: name, languages, location, work, interests, and how they want to be answered "
-    "(communication, ai_instructions). null means that the profile is empty or not open to you. context_brief "
-    "already includes it: call this to see it whole, or before profile_update. `extensions` holds the further parts "
-    "that are on and open to you, such as pcp.health or pcp.home: ask for those you need, when you need them."
+    "Read who this is: name, languages, location, work, interests, how they want to be answered (communication, "
+    "ai_instructions). null: empty or not open to you. context_brief includes it: call this to see it whole, or "
+    "before profile_update. `extensions`: further parts open to you, such as pcp.health; ask only for those you need."
 )
 
 
@@ -33,8 +32,8 @@ def _definition(schemas: Schemas) -> ToolDefinition:
                 "namespaces": {
                     "type": "array",
                     "maxItems": 16,
-                    "items": {"type": "string", "maxLength": 64},
-                    "description": "Only these, such as profile.core; all readable ones when left out.",
+                    "items": {"type": "string"},
+                    "description": "Such as profile.core; all when left out.",
                 }
             }
         ),

@@ -16,11 +16,11 @@ from zkpcp.usecases.profile import update_profile
 from zkpcp.usecases.services import Services
 
 _DESCRIPTION: Final = (
-    "Change the profile with a JSON merge patch (RFC 7396): members you give replace the old ones, null removes a "
-    "member, arrays are replaced whole (send the old items too), the rest stays. Only for lasting facts about who "
-    "this is, said by them and with their agreement; everything else belongs in memory_write. `name` is required "
-    "as long as the profile has anything else. An invalid result changes nothing and names what is wrong. Answers "
-    "the whole profile and which members changed."
+    "Change the profile with a JSON merge patch (RFC 7396): given members replace, null removes, arrays are replaced "
+    "whole (send the old items too), the rest stays. Only lasting facts about who this is, said by them and with "
+    "their agreement; all else belongs in memory_write. `name` is required while there is anything else. An invalid "
+    "result changes nothing and names what is wrong. Answers the profile (null if you may not read it) and the "
+    "changed members."
 )
 
 
@@ -40,10 +40,9 @@ def _definition(schemas: Schemas) -> ToolDefinition:
                 },
                 "namespace": {
                     "type": "string",
-                    "maxLength": 64,
                     "description": (
-                        "The context's own profile when left out. An extension such as pcp.health has members of its "
-                        "own: a refused patch names them. References only, never numbers of accounts or passwords."
+                        "The context's own when left out. An extension such as pcp.health has other members: a "
+                        "refused patch names them. References only, no account numbers or passwords."
                     ),
                 },
             },
