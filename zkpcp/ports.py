@@ -352,7 +352,7 @@ class Pages(Protocol):
         ...
 
     async def purge_deleted_beyond(self, context_id: str, most_pages: int, most_bytes: int) -> int:
-        """Delete the first deleted for good, with their histories, until so many pages and sealed bytes are left; the number."""
+        """Delete the first deleted, with their histories, until so many pages and sealed bytes are left; the number."""
         ...
 
 
