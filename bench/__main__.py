@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import platform
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +23,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from bench import cpu_per_call, footprint, hot_path, http_calls
+from bench.leakage import __main__ as leakage
 from bench.scene import FULL, QUICK, SMOKE, Scene, Size
+from bench.search import __main__ as search
 
 QUESTIONS: Final = {
     "http": "How many calls a second, and how long does one take, beside an echo?",
@@ -31,12 +34,18 @@ QUESTIONS: Final = {
     # Last, since it adds pages.
     "cpu": "How much processor time does a call take?",
 }
+_IN_PROCESS: Final = {"search": search.main, "leakage": leakage.main}
+"""Questions that need no server: ``python -m bench search``; each has arguments and a file of its own."""
 _DEFAULT_OUTPUT: Final = Path(__file__).resolve().parent.parent / "build" / "bench.json"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Ask the questions."""
-    wanted = _parse(arguments)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if given[:1] in ([name] for name in _IN_PROCESS):
+        _IN_PROCESS[given[0]](given[1:])
+        return
+    wanted = _parse(given)
     size = SMOKE if wanted.smoke else QUICK if wanted.quick else FULL
     output = Console()
     answers: dict[str, object] = {"machine": _machine(), "size": asdict(size)}
@@ -54,7 +63,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure zkpcp.")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description="Measure zkpcp.",
+        epilog="python -m bench search and python -m bench leakage ask about search; see their --help",
+    )
     parser.add_argument("--quick", action="store_true", help="small contexts and few calls: under a minute")
     parser.add_argument("--smoke", action="store_true", help="next to nothing: only to see that the programs work")
     parser.add_argument("--postgres", action="store_true", help="on a PostgreSQL server of its own instead of SQLite")

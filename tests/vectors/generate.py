@@ -8,11 +8,14 @@ exists; delete it to have it made again.
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
+from array import array
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from zkpcp.core import index
 from zkpcp.crypto import aead, blind, kdf, keyring, keys, padding, passphrase, recovery, seal, sign, tokens
 from zkpcp.crypto.profiles import CHEAPEST, Argon2Profile
 from zkpcp.vault import seeds
@@ -474,6 +477,194 @@ def passphrase_cases() -> list[Case]:
     return cases
 
 
+def blind_index_cases() -> list[Case]:
+    return [*_bucket_number_cases(), *_bucket_cases(), *_delta_cases(), *_meta_cases(), *_part_cases()]
+
+
+def _bucket_number_cases() -> list[Case]:
+    """Cases of ``hash``: which bucket a word is in, also while buckets are being doubled."""
+    sub_key = StreamEntropy("index").bytes(32)
+    fields = (CONTEXT_ID.encode(), b"memory/main", kdf.u64(1), kdf.u64(0))
+    key = kdf.derive(sub_key, "index-bucket", *fields)
+    cases: list[Case] = []
+    for name, text, level, turn, doubling in (
+        ("one bucket", "boiler", 0, 0, False),
+        ("eight buckets", "boiler", 3, 5, False),
+        ("not split yet in this round", "boiler", 3, 0, True),
+        ("split already in this round", "boiler", 3, 8, True),
+        ("a pair of characters", "蜂蜜", 6, 0, False),
+    ):
+        hash_ = int.from_bytes(hmac.digest(key, text.encode(), "sha256")[:2], "big")
+        segment = index.Segment(level=level, turn=turn, doubling=doubling)
+        cases.append(
+            valid(
+                f"{name}: the bucket of a word",
+                of="hash",
+                sub_key=sub_key.hex(),
+                context_id=CONTEXT_ID,
+                slot="memory/main",
+                generation=1,
+                segment=0,
+                text=text,
+                level=level,
+                turn=turn,
+                doubling=doubling,
+                hash=hash_,
+                bucket=segment.bucket_of(hash_),
+            )
+        )
+    return cases
+
+
+def _bucket_cases() -> list[Case]:
+    """Cases of ``bucket``: both parts of a bucket, and ``postings`` of each key as page number and count byte."""
+    lists: dict[str, list[tuple[bytes, dict[int, int]]]] = {
+        "an empty bucket": [],
+        "one word on one page": [(b"boiler\x01", {7: 33})],
+        "a word and its stem that counts otherwise": [(b"boats\x01", {3: 34}), (b"boat\x02", {3: 34, 5: 33})],
+        "pages of two blocks": [(b"the\x01", {0: 33, 255: 40, 256: 33, 4095: 255})],
+        "a stem that is no word's": [(b"the\x02", {1: 32})],
+        "a whole block": [(b"and\x01", dict.fromkeys(range(256), 33))],
+    }
+    cases: list[Case] = []
+    for name, keyed in lists.items():
+        bucket = index.Bucket()
+        for key, counts in keyed:
+            bucket.change({key: list(counts.items())})
+        words, postings = bucket.encode()
+        shown: list[Value] = [
+            {"key": key.hex(), "postings": [[number, count] for number, count in counts.items()]}
+            for key, counts in keyed
+        ]
+        cases.append(valid(name, of="bucket", words=words.hex(), postings=postings.hex(), lists=shown))
+    words, postings = b"boiler\x01", bytes.fromhex("00000004") + bytes([0, 0, 7, 33])
+    for name, one, two in (
+        ("a list shorter than its size", words, postings[:-1]),
+        ("bytes behind the last list", words, postings + b"\x00"),
+        ("more keys than sizes", words + b"\nbath\x01", postings[:4]),
+        ("a size cut off", words, postings[:3]),
+        ("sizes without keys", b"", postings),
+        ("a list that ends inside a block", words, bytes.fromhex("00000003") + bytes([0, 0, 7])),
+    ):
+        cases.append(invalid(name, "corrupt", of="bucket", words=one.hex(), postings=two.hex()))
+    return cases
+
+
+def _delta_cases() -> list[Case]:
+    """Cases of ``delta``: the entries of one part; a line is a key and its count byte, 1 to drop the posting."""
+    first = index.Entry(12, 7, array("H", [0x0102, 0xFF00]), b"\nboiler\x01\x21\nbath\x01\x22")
+    dropping = index.Entry(13, 7, array("H", [0x0102]), b"\nboiler\x01\x01")
+    none = index.Entry(14, 0, array("H"), b"")
+    cases: list[Case] = []
+    for name, entries in (
+        ("no entry", []),
+        ("two words of one page", [first]),
+        ("a posting that is dropped again", [first, dropping]),
+        ("an entry without lines", [none, dropping]),
+    ):
+        shown: list[Value] = [
+            {"write": entry.seq, "page": entry.number, "hashes": list(entry.hashes), "lines": entry.lines.hex()}
+            for entry in entries
+        ]
+        data = b"".join(entry.encode() for entry in entries)
+        cases.append(valid(f"delta: {name}", of="delta", data=data.hex(), entries=shown))
+    data = first.encode()
+    for name, cut in (
+        ("header cut off", data[:17]),
+        ("hashes cut off", data[:19]),
+        ("lines cut off", data[:-1]),
+        ("a byte behind the last entry", data + b"\x00"),
+    ):
+        cases.append(invalid(f"delta: {name}", "corrupt", of="delta", data=cut.hex()))
+    return cases
+
+
+def _meta_cases() -> list[Case]:
+    """Cases of ``meta``: what holds for a segment."""
+    grown = index.Segment(
+        seq=300,
+        level=1,
+        turn=1,
+        doubling=True,
+        lengths=array("I", [120, 0, 70_000]),
+        marks=array("I", [1_065_151_889, 0, 4_294_967_295]),
+        states=bytearray([1, 0, 2]),
+        expires={2: 1_900_000_000_000},
+        dying={1: 299},
+        buckets={3: 298, 4: 300, 5: 300},
+        heads={0: 300},
+        delta={74: 299, 75: 300},
+    )
+    cases: list[Case] = []
+    for name, segment in (("a new segment", index.Segment()), ("a segment between two rounds", grown)):
+        facts: Case = {
+            "writes": segment.seq,
+            "level": segment.level,
+            "turn": segment.turn,
+            "doubling": segment.doubling,
+            "states": list(segment.states),
+            "lengths": list(segment.lengths),
+            "marks": list(segment.marks),
+        }
+        for table in ("expires", "dying", "buckets", "heads", "delta"):
+            facts[table] = [[key, value] for key, value in sorted(getattr(segment, table).items())]
+        cases.append(valid(f"meta: {name}", of="meta", data=segment.encode().hex(), facts=facts))
+    data = grown.encode()
+    for name, wrong in (
+        ("empty", b""),
+        ("unknown version", data.replace(b"[1,", b"[2,", 1)),
+        ("a state without a length", data + b"\x01"),
+        ("not an array", b"{}\n"),
+        ("a table missing", b"[1,0,0,0,0,[],[],[],[]]\n"),
+        ("a table that has no pairs", b"[1,0,0,0,0,[1],[],[],[],[]]\n"),
+        ("not UTF-8", b"\xff\n"),
+    ):
+        cases.append(invalid(f"meta: {name}", "corrupt", of="meta", data=wrong.hex()))
+    return cases
+
+
+def _part_cases() -> list[Case]:
+    """Cases of ``part``: a sealed part, which opens at its place and for its stamp alone."""
+    entropy = StreamEntropy("index part")
+    key, data = entropy.bytes(32), b"boiler\x01"
+    place: Case = {
+        "key": key.hex(),
+        "context_id": CONTEXT_ID,
+        "slot": "memory/main",
+        "generation": 1,
+        "part": "0/words/1",
+        "stamp": 9,
+    }
+    context = index_part_context(place)
+    plain = padding.pad(data, floor=index.ladder(len(data) + 4), powers_of_two=False)
+    box = aead.seal(key, plain, context, salt=entropy.bytes(aead.SALT_BYTES)).hex()
+    cases = [valid("a part", of="part", **place, padded_size=len(plain), data=data.hex(), box=box)]
+    for name, changed in (
+        ("another write's stamp", {"stamp": 8}),
+        ("another bucket's name", {"part": "0/words/2"}),
+        ("another kind's name", {"part": "0/postings/1"}),
+        ("another segment's name", {"part": "1/words/1"}),
+        ("another slot", {"slot": "memory/main/sensitive"}),
+        ("another generation", {"generation": 2}),
+        ("another context", {"context_id": "ctx_other"}),
+    ):
+        fields: Case = {**place, **changed}
+        cases.append(invalid(f"part: {name}", "tampered", of="part", **fields, box=box))
+    return cases
+
+
+def index_part_context(case: Case) -> bytes:
+    """What a part of the search index is bound to."""
+    return aead.context_of(
+        "index/part",
+        str(case["context_id"]).encode(),
+        str(case["slot"]).encode(),
+        kdf.u64(int(str(case["generation"]))),
+        str(case["part"]).encode(),
+        kdf.u64(int(str(case["stamp"]))),
+    )
+
+
 FILES: Final[dict[str, tuple[str, Callable[[], list[Case]]]]] = {
     "kdf": ("README.md", kdf_cases),
     "box": ("box.md", box_cases),
@@ -485,6 +676,7 @@ FILES: Final[dict[str, tuple[str, Callable[[], list[Case]]]]] = {
     "padding": ("README.md", padding_cases),
     "seed-wrap": ("seed-wrap.md", seed_wrap_cases),
     "passphrase": ("seed-wrap.md", passphrase_cases),
+    "blind-index": ("blind-index.md", blind_index_cases),
 }
 RANDOMIZED: Final = frozenset({"seal"})
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 from collections.abc import Callable, Iterator
+from itertools import accumulate, pairwise
 from typing import Any, Final, TypeAlias
 
 import pytest
 
-from tests.vectors.generate import FILES, FOLDER, RANDOMIZED, described, rendered
+from tests.vectors.generate import FILES, FOLDER, RANDOMIZED, described, index_part_context, rendered
 from zkpcp import errors
+from zkpcp.core import index
 from zkpcp.crypto import aead, kdf, keyring, padding, passphrase, recovery, seal, sign, tokens
 from zkpcp.crypto.profiles import Argon2Profile
 from zkpcp.vault import seeds
@@ -114,6 +117,63 @@ def run_passphrase(case: Case) -> None:
     assert (written.hex(), key.hex()) == (case["written"], case["key"])
 
 
+def run_blind_index(case: Case) -> None:
+    {
+        "hash": _run_hash,
+        "bucket": _run_bucket,
+        "delta": _run_delta,
+        "meta": _run_meta,
+        "part": _run_part,
+    }[case["of"]](case)
+
+
+def _run_hash(case: Case) -> None:
+    fields = (case["context_id"].encode(), case["slot"].encode(), kdf.u64(case["generation"]), kdf.u64(case["segment"]))
+    key = kdf.derive(bytes.fromhex(case["sub_key"]), "index-bucket", *fields)
+    hash_ = int.from_bytes(hmac.digest(key, case["text"].encode(), "sha256")[:2], "big")
+    segment = index.Segment(level=case["level"], turn=case["turn"], doubling=case["doubling"])
+    assert (hash_, segment.bucket_of(hash_)) == (case["hash"], case["bucket"])
+
+
+def _run_bucket(case: Case) -> None:
+    bucket = index.decode_bucket(bytes.fromhex(case["words"]), bytes.fromhex(case["postings"]))
+    ends = [*accumulate(bucket.sizes, initial=0)]
+    found = [
+        {"key": key.hex(), "postings": [[*pair] for pair in index.decode_list(bucket.lists[low:high]).items()]}
+        for key, (low, high) in zip(bucket.keys, pairwise(ends), strict=True)
+    ]
+    assert found == case["lists"]
+    assert [each.hex() for each in bucket.encode()] == [case["words"], case["postings"]]
+
+
+def _run_delta(case: Case) -> None:
+    entries = index.decode_entries(bytes.fromhex(case["data"]))
+    found = [
+        {"write": entry.seq, "page": entry.number, "hashes": [*entry.hashes], "lines": entry.lines.hex()}
+        for entry in entries
+    ]
+    assert found == case["entries"]
+    assert b"".join(entry.encode() for entry in entries).hex() == case["data"]
+
+
+def _run_meta(case: Case) -> None:
+    segment, facts = index.decode_segment(bytes.fromhex(case["data"])), case["facts"]
+    assert (segment.seq, segment.level, segment.turn, segment.doubling) == tuple(
+        facts[name] for name in ("writes", "level", "turn", "doubling")
+    )
+    for column in ("states", "lengths", "marks"):
+        assert [*getattr(segment, column)] == facts[column]
+    for table in ("expires", "dying", "buckets", "heads", "delta"):
+        assert getattr(segment, table) == dict(facts[table])
+    assert segment.encode().hex() == case["data"]
+
+
+def _run_part(case: Case) -> None:
+    plain = aead.open_box(bytes.fromhex(case["key"]), bytes.fromhex(case["box"]), index_part_context(case))
+    assert len(plain) == case["padded_size"]
+    assert padding.unpad(plain).hex() == case["data"]
+
+
 RUNNERS: Final[dict[str, Callable[[Case], None]]] = {
     "kdf": run_kdf,
     "box": run_box,
@@ -125,6 +185,7 @@ RUNNERS: Final[dict[str, Callable[[Case], None]]] = {
     "padding": run_padding,
     "seed-wrap": run_seed_wrap,
     "passphrase": run_passphrase,
+    "blind-index": run_blind_index,
 }
 
 

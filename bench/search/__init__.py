@@ -1,0 +1,1 @@
+"""How good and how quick search is, beside engines that see the plaintext."""
