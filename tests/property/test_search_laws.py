@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from zkpcp.core import ranking, terms
@@ -165,6 +165,7 @@ def test_the_order_of_the_candidates_does_not_matter(pages: list[str], question:
     assert [item.head.id for item in one] == [item.head.id for item in other]
 
 
+@example("11ß1", "11ß1")
 @given(
     st.text(st.sampled_from("abeéÉßﬁＡ _-.@+\u0301'İıſK1\u0900\u0904蜂"), max_size=25),
     st.text("abeéß@_-1 ", max_size=12),

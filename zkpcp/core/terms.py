@@ -293,8 +293,11 @@ class Finder:
         forms = {term.partition(":")[2] for term in self._by_term}
         self._starts = tuple({form[: max(2, len(form) - 2)] for form in forms})
         first = "|".join(re.escape(start) for start in sorted(self._starts) if _LETTERS.fullmatch(start)) or _NOTHING
-        # A letter beyond ASCII may be another one once it is normalized, so such a word is always looked at.
-        self._likely = re.compile(rf"(?<!{_LETTER})(?:(?i:{first})|{_LETTER}?(?![\x00-\x7f]){_LETTER}){_LETTER}*")
+        # A letter beyond ASCII may be others once it is normalized: a word that has one where it may matter is always
+        # looked at.
+        before = max(map(len, self._starts), default=1) - 1
+        beyond = rf"{_LETTER}{{0,{before}}}(?![\x00-\x7f]){_LETTER}"
+        self._likely = re.compile(rf"(?<!{_LETTER})(?:(?i:{first})|{beyond}){_LETTER}*")
         self._known: dict[str, int | None] = {}
 
     def find(self, text: str, start: int = 0, end: int | None = None) -> Iterator[Hit]:
