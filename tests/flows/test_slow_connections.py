@@ -90,6 +90,42 @@ async def test_a_second_request_on_the_same_connection_has_a_clock_too() -> None
     assert b"HTTP/1.1 408 " in answers
 
 
+async def test_blank_lines_after_an_answer_do_not_keep_a_connection_open() -> None:
+    app = (await oauth_server()).app
+    async with served(app, SoonClosing) as (_, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /nothing HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+        await reader.readuntil(b"}")
+        writer.write(b"\r\n")
+
+        answer = await rest(reader)
+
+        writer.close()
+    assert answer.startswith(b"HTTP/1.1 408 ")
+
+
+async def test_a_request_that_does_not_arrive_is_not_answered_in_the_place_of_the_one_before() -> None:
+    seen = asyncio.Event()
+
+    async def slow(_: Scope, _receive: Receive, send: Send) -> None:
+        headers = [(b"content-length", b"100")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"half of", "more_body": True})
+        await seen.wait()
+
+    for sent in (HEAD, HEAD + b"content-length: 100\r\n\r\ngrant_type="):
+        async with served(slow, SoonClosing) as (_, port):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n" + sent)
+
+            answer = await rest(reader)
+
+            seen.set()
+            writer.close()
+        seen.clear()
+        assert answer.endswith(b"half of")
+
+
 async def test_the_clock_stops_when_the_request_is_here_however_long_the_answer_takes() -> None:
     answered = asyncio.Event()
 

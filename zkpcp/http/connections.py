@@ -44,9 +44,15 @@ class PromptHttp(HttpToolsProtocol):
         self._start_clock()
 
     @override
+    def data_received(self, data: bytes) -> None:
+        """Start the clock where nothing is being answered: blank lines end the wait for a request and begin none."""
+        if self._clock is None and _is_answered(self.cycle):
+            self._start_clock()
+        super().data_received(data)
+
+    @override
     def on_message_begin(self) -> None:
         """Start the clock anew: a request begins."""
-        self._cycle_before = self.cycle
         self._start_clock()
         super().on_message_begin()
 
@@ -71,6 +77,7 @@ class PromptHttp(HttpToolsProtocol):
 
     def _start_clock(self) -> None:
         self._stop_clock()
+        self._cycle_before = self.cycle
         self._clock = self.loop.call_later(self.arrival_s, self._close)
 
     def _stop_clock(self) -> None:
@@ -81,7 +88,19 @@ class PromptHttp(HttpToolsProtocol):
     def _close(self) -> None:
         if self.transport.is_closing():
             return
-        # A cycle begins where the header ends: until then the last one is of the request before.
-        if self.cycle is self._cycle_before or not self.cycle.response_started:
+        if self._is_unanswered():
             self.transport.write(_ANSWER)
         self.transport.close()
+
+    def _is_unanswered(self) -> bool:
+        """Whether an answer to the request that did not arrive would stand in no other answer's place."""
+        if self.pipeline:
+            return False
+        # A cycle begins where the header ends: until then the last one is of the request before.
+        if self.cycle is self._cycle_before:
+            return _is_answered(self.cycle)
+        return not self.cycle.response_started
+
+
+def _is_answered(cycle: RequestResponseCycle | None) -> bool:
+    return cycle is None or cycle.response_complete
