@@ -240,7 +240,8 @@ async def _opened(tx: Transaction, presented: _Presented, grant: GrantRow, token
     """The grant's seed, remembering the newest state; None when wrap, roster or grant row are not what was written."""
     context_id = presented.context.context_id
     roster_row = await tx.contexts.roster(context_id)
-    if roster_row is None or token.wrapped is None:
+    # The grant's client is signed; the token's is a copy that whoever edits the database could turn.
+    if roster_row is None or token.wrapped is None or token.client_id != grant.client_id:
         return None
     try:
         opened = seeds.unwrap_with_token(
