@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -19,6 +20,7 @@ from tests.flows.oauth_support import (
 )
 from zkpcp.core.audit import Action, Outcome
 from zkpcp.core.grants import PENDING_AUTHORIZATION_S
+from zkpcp.core.scopes import known_scopes
 from zkpcp.testing import MemoryStore
 from zkpcp.usecases.housekeeping import sweep
 from zkpcp.usecases.session import sign_in
@@ -38,7 +40,40 @@ async def test_the_page_shows_who_asks_for_what_and_who_answers() -> None:
         assert shown in page.text
     assert "<b>ample" not in page.text
     assert boxes(page) == {"profile.core:read": True, "memory:read": True}
-    assert "Read memory pages marked sensitive" in page.text
+    known, (asked, others) = known_scopes(server.context.offer), page.text.split("Not requested")
+    for scope in ("profile.core:read", "memory:read"):
+        assert html.escape(known[scope].sentence) in asked
+    sensitive = [info.sentence for info in known.values() if info.sensitive]
+    assert sensitive
+    assert all(html.escape(sentence) in others for sentence in sensitive)
+    # Under user custody: what both answers do to keys, and what they cannot do.
+    for meaning in ("makes keys for this app that open exactly what is ticked", "deletes the app's keys at once"):
+        assert meaning in others
+    assert "cannot be taken back" in others
+
+
+@pytest.mark.requirement("AUTH-39")
+async def test_every_scope_there_is_has_a_sentence_and_a_box_of_its_own_on_the_page() -> None:
+    server = await oauth_server()
+    known = known_scopes(server.context.offer)
+
+    page = await server.ask(await server.client_id(), scope=" ".join(known))
+
+    assert set(boxes(page)) == set(known)
+    assert len({info.sentence for info in known.values()}) == len(known)
+    for info in known.values():
+        assert html.escape(info.sentence) in page.text
+        assert boxes(page)[info.name] is not info.sensitive
+    assert "Not requested" not in page.text
+
+
+@pytest.mark.requirement("AUTH-39")
+async def test_the_page_of_a_work_context_names_its_kind_and_who_controls_it() -> None:
+    server = await oauth_server(kind="work")
+
+    page = await server.ask(await server.client_id())
+
+    assert "a work context controlled by <code>human:owner</code>" in page.text
 
 
 @pytest.mark.requirement("AUTH-39")

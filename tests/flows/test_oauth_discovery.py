@@ -146,6 +146,38 @@ async def test_what_is_not_there_is_a_404_in_json(path: str) -> None:
     assert "error" in answer.json()
 
 
+@pytest.mark.requirement("AUTH-16")
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/.well-known",
+        "/.well-known/nothing",
+        "/.well-known/oauth-protected-resource",
+        "/.well-known/oauth-authorization-server/mcp",
+        "/.well-known/oauth-protected-resource/c/lovelace/mcp",
+        "/c/lovelace/.well-known/pcp.json",
+    ],
+)
+async def test_a_host_of_one_context_has_its_documents_at_their_places_and_no_other(path: str) -> None:
+    server = await oauth_server(layout="single")
+
+    answer = await server.get(f"{ORIGIN}{path}", accept="text/html")
+
+    assert answer.status_code == 404
+    assert answer.headers["content-type"] == "application/json"
+
+
+@pytest.mark.requirement("DISC-04")
+@pytest.mark.parametrize("kind", ["personal", "work", "team"])
+async def test_every_kind_of_context_says_who_controls_it(kind: str) -> None:
+    server = await oauth_server(kind=kind)
+
+    document = (await server.get(documents(server)["context"])).json()
+
+    assert SCHEMAS.violations("0.3/discovery", document) == ()
+    assert (document["kind"], document["controller_type"]) == (kind, "human")
+
+
 @pytest.mark.requirement("DISC-08", "AUTH-09", "AUTH-14", "AUTH-16")
 @pytest.mark.parametrize(
     "url",

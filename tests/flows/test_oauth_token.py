@@ -348,7 +348,7 @@ async def test_without_staying_connected_there_is_no_refresh_token() -> None:
     assert "refresh_token" not in tokens
 
 
-@pytest.mark.requirement("AUTH-29", "KEY-08")
+@pytest.mark.requirement("AUTH-28", "AUTH-29", "KEY-08")
 @pytest.mark.parametrize("which", ["access_token", "refresh_token"])
 async def test_a_client_gives_up_its_grant(which: str) -> None:
     server = await oauth_server()
@@ -376,7 +376,7 @@ async def test_giving_up_an_unknown_token_is_no_error(token: str) -> None:
     assert (await server.post("/revoke", {})).json()["error"] == "invalid_request"
 
 
-@pytest.mark.requirement("AUTH-27", "KEY-08")
+@pytest.mark.requirement("AUTH-27", "AUTH-28", "KEY-08")
 async def test_the_owner_ends_a_grant_and_all_that_opens_it_is_gone() -> None:
     server = await oauth_server()
     tokens = await server.tokens(await server.client_id())
@@ -542,6 +542,7 @@ async def test_a_wrap_opens_for_its_own_kind_of_token_only() -> None:
         seeds.unwrap_with_token(refresh, "access", row.context_id, row.grant_id, row.wrapped or b"")
 
 
+@pytest.mark.requirement("AUTH-35")
 async def test_no_stored_row_holds_a_secret() -> None:
     server = await oauth_server()
     client_id = await server.client_id()

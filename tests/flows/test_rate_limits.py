@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from limits.aio.storage.redis import RedisStorage
 
-from tests.flows.oauth_support import HANDLE, NOW_MS, PASSPHRASE, OAuthServer, oauth_server
+from tests.flows.oauth_support import HANDLE, NOW_MS, PASSPHRASE, OAuthServer, hidden, oauth_server
 from tests.flows.usecase_support import World, every_store
 from tests.support.redis import Redis
 from zkpcp.bootstrap import SystemClock
@@ -61,6 +61,19 @@ async def sharing(server: Redis) -> AsyncIterator[ServerLimiter]:
 def strangers(count: int) -> list[str]:
     """Addresses far apart from each other."""
     return [f"198.51.{number // 250}.{number % 250 + 1}" for number in range(count)]
+
+
+class Door:
+    """Lets everybody through until it is shut, and notes what it was asked."""
+
+    def __init__(self) -> None:
+        self.is_shut = False
+        self.asked: list[tuple[Rule, tuple[str, ...]]] = []
+
+    async def hit(self, rule: Rule, *keys: str) -> None:
+        self.asked.append((rule, keys))
+        if self.is_shut:
+            raise RateLimitedError("too many attempts", 7)
 
 
 # ---------------------------------------------------------------------------------------------------------- the owner
@@ -224,6 +237,36 @@ async def test_calls_are_limited_for_each_grant() -> None:
     # A new token of the same grant has no budget of its own; another grant has.
     assert (await call(renewed)).status_code == 429
     assert (await call(other)).status_code == 200
+
+
+@pytest.mark.requirement("SEC-01")
+async def test_every_endpoint_of_oauth_answers_429_with_the_time_to_wait_beyond_a_limit() -> None:
+    door = Door()
+    server = await oauth_server(limiter=door)
+    client_id = await server.client_id()
+    page = await server.ask(client_id)
+    code = await server.code(client_id)
+    door.is_shut = True
+
+    answers = {
+        "authorize": await server.ask(client_id),
+        "authorize of a stranger": await server.get(server.authorize_url("nobody")),
+        "consent": await server.send_consent(hidden(page, "request"), ["memory:read"]),
+        "token": await server.redeem(client_id, code),
+        "revoke": await server.post("/revoke", {"token": code}),
+        "register": await server.register(),
+    }
+
+    told = {name: (answer.status_code, answer.headers.get("retry-after")) for name, answer in answers.items()}
+    assert told == dict.fromkeys(answers, (429, "7"))
+    # What is counted by is no secret.
+    assert not [
+        secret for secret in (code, hidden(page, "request"), *server.cookies.values()) if secret in str(door.asked)
+    ]
+    # Whoever comes back in time still has what they came with.
+    door.is_shut = False
+    assert (await server.redeem(client_id, code)).status_code == 200
+    assert (await server.decide(page)).status_code == 200
 
 
 @pytest.mark.requirement("SEC-01")

@@ -332,6 +332,8 @@ class Sequences(RuleBasedStateMachine):
         held = with_bases(token.scopes)
         reply = self.run(self.post_call(side, token.text, tool, arguments))
         assert reply.status_code == (401 if not is_good else 200 if scope in held else 403), reply.text
+        if not is_good:
+            assert 'error="invalid_token"' in reply.headers["www-authenticate"]
         if is_good:
             grant.used_ms = self.now_ms
 
@@ -384,6 +386,19 @@ class Sequences(RuleBasedStateMachine):
             self.forget(side)
 
 
-@pytest.mark.requirement("AUTH-12", "AUTH-24", "AUTH-31", "AUTH-32", "AUTH-33", "AUTH-40", "AUTH-45", "CTX-05")
+@pytest.mark.requirement(
+    "AUTH-12",
+    "AUTH-22",
+    "AUTH-24",
+    "AUTH-25",
+    "AUTH-28",
+    "AUTH-30",
+    "AUTH-31",
+    "AUTH-32",
+    "AUTH-33",
+    "AUTH-40",
+    "AUTH-45",
+    "CTX-05",
+)
 def test_a_token_never_outlives_its_grant_nor_reaches_another_context_nor_holds_a_scope_not_consented() -> None:
     run_state_machine_as_test(Sequences, settings=settings(max_examples=30, stateful_step_count=40, deadline=None))

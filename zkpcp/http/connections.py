@@ -1,9 +1,10 @@
-"""How long a stranger may take to send a request: connections that are silent or slow are closed (SEC-03).
+"""How long a stranger may take to send a request: connections that are silent or slow are closed.
 
 One clock runs from the moment a connection is made, or a further request on it begins, until the request has arrived
 whole. When it runs out, the client gets 408 (RFC 9110 §15.5.9) unless it was answered already, and the connection is
 closed, so that idle connections neither use up the server's places nor hold back its end. It does not bound how long an
-answer takes, nor how slowly a client reads it: uvicorn's flow control keeps such an answer out of memory.
+answer takes, nor how slowly a client reads it: uvicorn's flow control keeps such an answer out of memory. It counts for
+each connection alone: how many there may be at once is the server's limit.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ JOIN_ADDRESS: Final = Rule("join/address", 10, _MINUTE_S)
 SET_UP_ADDRESS: Final = Rule("set-up/address", 10, _MINUTE_S)
 # A registration stays in the database; a client registers once per context.
 REGISTER_ADDRESS: Final = Rule("register/address", 20, _HOUR_S)
-# A person starts a few.
+# A person starts and answers a few.
 AUTHORIZE_ADDRESS: Final = Rule("authorize/address", 60, _MINUTE_S)
 # A pending authorization stays for minutes; only a signed-in person makes one.
 AUTHORIZE_ACCOUNT: Final = Rule("authorize/account", 60, _MINUTE_S)

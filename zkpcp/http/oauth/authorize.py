@@ -178,6 +178,7 @@ def _to_sign_in(edge: OAuthEdge, request: Request, context: ContextRow) -> Respo
 
 
 async def _consent(edge: OAuthEdge, request: Request, context: ContextRow) -> Response:
+    await edge.limiter.hit(AUTHORIZE_ADDRESS, address_key(request))
     check_same_origin(request, edge.site.origins_at(request.headers.get("host", "")))
     form = await read_form(request)
     token = session_from(request, context, secure=edge.site.is_secure)
