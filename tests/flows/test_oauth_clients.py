@@ -12,7 +12,9 @@ from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
 from mcp.shared.auth import OAuthClientMetadata
 
 from tests.flows.oauth_support import REDIRECT_URI, OAuthServer, leaving, oauth_server
+from tests.flows.test_oauth_documents import CLIENT, Web, document
 from tests.support.oauth_wallet import Wallet
+from zkpcp.core.audit import Action
 from zkpcp.http.site import Layout
 
 LOOPBACK = "http://127.0.0.1:49152/callback"
@@ -60,6 +62,33 @@ async def test_the_mcp_client_finds_its_way_from_the_endpoint_alone(layout: Layo
     assert asked["resource"] == [f"{server.base}/mcp"]
     assert asked["code_challenge_method"] == ["S256"]
     assert len(await server.grants()) == 1
+
+
+@pytest.mark.requirement("AUTH-13", "AUTH-17", "AUTH-18", "AUTH-30")
+@pytest.mark.parametrize("layout", ["paths", "single", "hosts"])
+async def test_the_mcp_client_with_a_document_is_known_by_it_and_registers_nothing(layout: Layout) -> None:
+    web = Web({CLIENT: document(redirect_uris=["http://127.0.0.1/callback"])})
+    server = await oauth_server(layout=layout, documents=web, whole=True)
+    wallet, person = Wallet(), Person(server)
+    metadata = OAuthClientMetadata.model_validate({"client_name": "MCP client", "redirect_uris": [LOOPBACK]})
+    provider = OAuthClientProvider(
+        f"{server.base}/mcp", metadata, wallet, person.visit, person.callback, client_metadata_url=CLIENT
+    )
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    headers = {"accept": "application/json, text/event-stream"}
+
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(server.app), auth=provider) as http:
+        assert (await http.post(f"{server.base}/mcp", json=ping, headers=headers)).status_code == 200
+        provider.context.token_expiry_time = 1.0
+        assert (await http.post(f"{server.base}/mcp", json=ping, headers=headers)).status_code == 200
+
+    [asked] = person.asked
+    assert asked["client_id"] == [CLIENT]
+    assert web.fetched == [CLIENT]
+    [grant] = await server.grants()
+    assert (grant.client_id, grant.client_name) == (CLIENT, "Example Tool")
+    assert Action.CLIENT_REGISTERED not in await server.actions()
+    assert Action.TOKEN_REFRESHED in await server.actions()
 
 
 @pytest.mark.requirement("AUTH-29", "AUTH-30")
