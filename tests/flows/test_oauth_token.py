@@ -600,6 +600,28 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(url)
 
 
+@pytest.mark.parametrize("odd", ["\x00", "dcr_\x00", "\U0010ffff", "'; --", "x" * 5000])
+async def test_a_client_id_that_no_database_knows_is_refused_and_breaks_nothing(database_url: str, odd: str) -> None:
+    store = await storage.open_store(database_url)
+    try:
+        server = await oauth_server(store)
+        client_id = await server.client_id(client_name=f"Ex{odd}ample")
+        tokens = await server.tokens(client_id)
+
+        assert (await server.ask(odd)).status_code == 400
+        error = "invalid_request" if "\0" in odd else "invalid_client"
+        for refused in (
+            await server.redeem(odd, "pcp_ac_" + "A" * 43),
+            await server.refresh(odd, text(tokens, "refresh_token")),
+            await server.post("/revoke", {"token": text(tokens, "access_token"), "client_id": odd}),
+        ):
+            assert (refused.status_code, refused.json()["error"]) == (400, error)
+        assert (await server.get(f"{server.base[: -len(server.context.handle)]}%00/authorize")).status_code == 404
+        assert (await server.refresh(client_id, text(tokens, "refresh_token"))).status_code == 200
+    finally:
+        await store.close()
+
+
 @pytest.mark.requirement("AUTH-22", "AUTH-30", "AUTH-31")
 async def test_of_many_at_once_one_is_served_on_a_real_database(database_url: str) -> None:
     store = await storage.open_store(database_url)

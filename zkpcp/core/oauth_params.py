@@ -29,15 +29,20 @@ class Params:
 
     @classmethod
     def parse(cls, raw: bytes) -> Params:
-        """Read a query string or a form body. Raises InvalidInputError unless it is UTF-8 in percent encoding."""
+        """Read a query string or a form body: percent-encoded UTF-8 without NUL. Raises InvalidInputError.
+
+        No parameter of OAuth may hold a NUL (RFC 6749 appendix A), and PostgreSQL cannot be asked about one.
+        """
         try:
             pairs = parse_qsl(
                 raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS
             )
         except ValueError:
             pairs = None
+        if pairs is not None and any("\0" in part for pair in pairs for part in pair):
+            pairs = None
         if pairs is None:  # raised out here, so that no exception carries the text as its context
-            raise InvalidInputError("the parameters must be form-encoded UTF-8")
+            raise InvalidInputError("the parameters must be form-encoded UTF-8 without NUL")
         return cls(pairs)
 
     def one(self, name: str) -> str | None:
