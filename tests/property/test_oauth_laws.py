@@ -284,6 +284,45 @@ class Sequences(RuleBasedStateMachine):
     def steal(self, tokens: Issued, by: int) -> None:
         self.refresh(tokens, by, None, set())
 
+    @rule(target=issued, app=apps, by=OTHERS)
+    def intercept(self, app: App, by: int) -> Issued | MultipleResults[Issued]:
+        """Somebody else tries a fresh code in every wrong way before its client comes."""
+        code = self.get_code(app, set(SCOPES))
+        if not isinstance(code, Token):
+            return multiple()
+        self.exchange(code, None, None, is_right=False)
+        self.exchange(code, by, None, is_right=self.registered[by % len(self.registered)] is not app)
+        self.exchange(code, None, 1 - app.side, is_right=True)
+        return self.exchange(code, None, None, is_right=not code.is_used)
+
+    @rule(target=issued, app=apps, scope=st.sampled_from(["memory:read", "memory:write", "audit:read"]))
+    def narrow(self, app: App, scope: str) -> Issued | MultipleResults[Issued]:
+        """A client narrows an access token and goes beyond it."""
+        whole = self.connect(app, set(SCOPES))
+        if not isinstance(whole, Issued) or whole.refresh is None:
+            return multiple()
+        narrowed = self.refresh(whole, None, None, {scope})
+        if isinstance(narrowed, Issued):
+            for call in CALLS:
+                self.check_call(narrowed.access, app.side, call)
+        return narrowed
+
+    @rule(app=apps, by_ms=st.sampled_from([PENDING_MS, PENDING_MS - SECOND_MS]))
+    def answer_late(self, app: App, by_ms: int) -> None:
+        page = self.ask(app, {"memory:read"})
+        self.wait(by_ms)
+        if isinstance(page, Page):
+            self.allow(page, set(SCOPES))
+
+    @rule(app=apps, by_ms=st.sampled_from([ACCESS_MS - SECOND_MS, ACCESS_MS, IDLE_MS - SECOND_MS, IDLE_MS]))
+    def stay_away(self, app: App, by_ms: int) -> None:
+        """A client comes back after a long time."""
+        tokens = self.connect(app, set(SCOPES))
+        self.wait(by_ms)
+        if isinstance(tokens, Issued):
+            self.check_call(tokens.access, app.side, CALLS[0])
+            self.refresh(tokens, None, None, set())
+
     @rule(tokens=issued)
     def widen(self, tokens: Issued) -> None:
         self.refresh(tokens, None, None, set(SCOPES))
