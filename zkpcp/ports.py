@@ -178,7 +178,7 @@ class Grants(Protocol):
     async def client(self, context_id: str, client_id: str) -> ClientRow | None: ...
 
     async def sweep_clients(self, context_id: str, created_before_ms: int, keep: int) -> None:
-        """Delete clients that registered themselves (``dcr``) and never got a grant.
+        """Delete clients that registered themselves (``dcr``), never got a grant and have no pending authorization.
 
         Those from before ``created_before_ms``, and of the others all but the newest ``keep``.
         """

@@ -354,6 +354,7 @@ class _Grants:
     async def sweep_clients(self, context_id: str, created_before_ms: int, keep: int) -> None:
         tables = self._session.change(context_id)
         used = {(row.context_id, row.client_id) for row in tables.grants.values()}
+        used |= {(row.context_id, row.client_id) for row in tables.authorizations.values()}
         unused = [
             (row.created_ms, key)
             for key, row in tables.clients.items()

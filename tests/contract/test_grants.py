@@ -60,13 +60,15 @@ async def test_clients_that_never_got_a_grant_go_by_age_and_the_oldest_beyond_a_
         await tx.grants.add_grant(grant(grant_id="a", client_id="used"), keyring(holder="a"))
         await tx.grants.add_grant(grant(grant_id="b", client_id="ended"), keyring(holder="b"))
         await tx.grants.revoke_grant(HERE, "b")
+        await tx.grants.add_client(client(client_id="asked", source="dcr", created_ms=NOW - 99))
+        await tx.grants.add_authorization(authorization(client_id="asked"))
 
         await tx.grants.sweep_clients(HERE, NOW - 3, 3)
 
         left = ["dcr_0", "dcr_1", "dcr_2", "dcr_3", "dcr_4", "at_once", "operator", "cimd", "local", "owner"]
-        left = [name for name in [*left, "used", "ended"] if await tx.grants.client(HERE, name)]
+        left = [name for name in [*left, "used", "ended", "asked"] if await tx.grants.client(HERE, name)]
         assert await tx.grants.client(ELSEWHERE, "other")
-    assert left == ["dcr_0", "dcr_1", "at_once", "operator", "cimd", "local", "owner", "used", "ended"]
+    assert left == ["dcr_0", "dcr_1", "at_once", "operator", "cimd", "local", "owner", "used", "ended", "asked"]
 
 
 async def test_authorizations_that_nobody_answered_are_swept(store: Store) -> None:

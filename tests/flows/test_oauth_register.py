@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.flows.oauth_support import REDIRECT_URI, oauth_server
+from tests.flows.oauth_support import REDIRECT_URI, leaving, oauth_server
 from zkpcp.core.audit import Action
 from zkpcp.core.client_names import MAX_NAME_CHARACTERS, clean_name
 from zkpcp.usecases import clients
@@ -150,6 +150,23 @@ async def test_a_flood_of_registrations_pushes_out_its_own_and_nobody_with_a_gra
     assert (await server.ask(first)).status_code == 400  # not registered any more
     for client_id in (used, *flooding):
         assert (await server.ask(client_id)).status_code == 200
+
+
+@pytest.mark.requirement("AUTH-17")
+async def test_a_flood_of_registrations_does_not_push_out_an_app_while_its_owner_decides(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(clients, "MOST_UNUSED", 3)
+    server = await oauth_server()
+    client_id = await server.client_id()
+    page = await server.ask(client_id)
+    for _ in range(5):
+        server.clock.advance(1)
+        await server.client_id(client_name="Flood")
+
+    code = leaving(await server.decide(page)).parameters["code"]
+
+    assert (await server.redeem(client_id, code)).status_code == 200
 
 
 @pytest.mark.requirement("AUTH-17")

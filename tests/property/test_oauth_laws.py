@@ -147,6 +147,7 @@ class Sequences(RuleBasedStateMachine):
         self.runner = asyncio.Runner()
         self.sides: list[OAuthServer] = []
         self.registered: list[App] = []
+        self.open_pages: list[Page] = []
         self.accesses: list[Token] = []
 
     def run(self, work: Coroutine[object, object, T]) -> T:
@@ -182,10 +183,15 @@ class Sequences(RuleBasedStateMachine):
         return self.registered[-1]
 
     def forget(self, side: int) -> None:
-        """A registration sweeps its context too."""
+        """A registration sweeps its context too; an app that somebody is being asked about stays."""
+        asked = {page.app for page in self.open_pages if not page.is_answered and self.is_open(page)}
         for app in self.registered:
-            if app.side == side and not app.was_allowed and self.now_ms - app.registered_ms > UNUSED_LIFETIME_S * 1000:
+            is_old = self.now_ms - app.registered_ms > UNUSED_LIFETIME_S * 1000
+            if app.side == side and is_old and not app.was_allowed and app not in asked:
                 app.is_forgotten = True
+
+    def is_open(self, page: Page) -> bool:
+        return self.now_ms < page.asked_ms + PENDING_MS
 
     @rule(target=pages, app=apps, asked=SUBSETS)
     def ask(self, app: App, asked: set[str]) -> Page | MultipleResults[Page]:
@@ -200,7 +206,8 @@ class Sequences(RuleBasedStateMachine):
         shown = frozenset(boxes(page))
         if asked - {"offline_access"}:
             assert shown == (asked | {"offline_access"} if app.refreshable else asked)
-        return Page(app, hidden(page, "request"), shown, self.now_ms, cookies)
+        self.open_pages.append(Page(app, hidden(page, "request"), shown, self.now_ms, cookies))
+        return self.open_pages[-1]
 
     @rule(target=codes, app=apps, asked=SUBSETS)
     def get_code(self, app: App, asked: set[str]) -> Token | MultipleResults[Token]:
@@ -220,7 +227,7 @@ class Sequences(RuleBasedStateMachine):
     @rule(target=codes, page=pages, ticked=SUBSETS)
     def allow(self, page: Page, ticked: set[str]) -> Token | MultipleResults[Token]:
         allowed = with_bases(page.scopes & ticked)
-        is_open = not page.is_answered and self.now_ms < page.asked_ms + PENDING_MS
+        is_open = not page.is_answered and self.is_open(page)
         answer = self.answer(page, ticked, "allow")
         if not is_open:
             assert answer.status_code in (400, 404)

@@ -12,12 +12,13 @@ from typing import Final, TypeVar
 import pytest
 from httpx2 import Response
 
-from tests.flows.oauth_support import REDIRECT_URI, OAuthServer, leaving, oauth_server
+from tests.flows.oauth_support import HANDLE, PASSPHRASE, REDIRECT_URI, OAuthServer, leaving, oauth_server
 from tests.flows.test_oauth_documents import CLIENT, Web, document
 from zkpcp.core.audit import Action
 from zkpcp.core.schemas import JsonObject
 from zkpcp.core.stored import GrantRow, TokenRow
 from zkpcp.testing import MemoryStore, _Tables
+from zkpcp.usecases.found import found_context
 
 K = TypeVar("K")
 T = TypeVar("T", GrantRow, TokenRow)
@@ -203,6 +204,21 @@ async def test_a_grant_whose_end_was_undone_in_its_row_stays_ended() -> None:
 
     assert (reply.status_code, reply.json()["error"]) == (400, "invalid_grant")
     assert await call(server, tokens["access_token"]) == 401
+
+
+@pytest.mark.requirement("AUTH-25", "CTX-05")
+async def test_contexts_whose_handles_were_swapped_take_no_token_and_no_session_of_each_other() -> None:
+    server, client_id, tokens = await connected()
+    await found_context(server.services, handle="other", kind="personal", passphrase=PASSPHRASE)
+    contexts = tables(server).contexts
+    for key, row in contexts.items():
+        contexts[key] = replace(row, handle=HANDLE if row.handle == "other" else "other")
+
+    assert await call(server, tokens["access_token"]) == 401
+    refused = await server.refresh(client_id, str(tokens["refresh_token"]))
+    assert (refused.status_code, refused.json()["error"]) == (400, "invalid_client")
+    home = await server.get(f"{server.base}/", signed_in=True)
+    assert home.headers["location"].startswith(f"/c/{HANDLE}/sign-in")
 
 
 @pytest.mark.requirement("AUTH-18", "AUTH-22", "AUTH-39")

@@ -77,8 +77,13 @@ async def add_client(services: Services, context: ContextRow, *, name: str, redi
 
 
 async def sweep_unused(tx: Transaction, services: Services, context_id: str) -> None:
-    """Delete clients that registered themselves and never got a grant. One with a grant, even an ended one, stays."""
-    oldest_ms = services.clock.now_ms() - UNUSED_LIFETIME_S * 1000
+    """Delete clients that registered themselves and never got a grant.
+
+    One with a grant, even an ended one, stays, and so does one that a person is being asked about.
+    """
+    now_ms = services.clock.now_ms()
+    await tx.grants.sweep_authorizations(context_id, now_ms)
+    oldest_ms = now_ms - UNUSED_LIFETIME_S * 1000
     await tx.grants.sweep_clients(context_id, oldest_ms, MOST_UNUSED)
 
 

@@ -19,10 +19,11 @@ from clients
 where context_id = $1 and client_id = $2
 
 -- name: sweep_clients
--- Clients that registered themselves before $2 and never got a grant.
+-- Clients that registered themselves before $2, never got a grant and are not being asked about.
 delete from clients
 where context_id = $1 and source = 'dcr' and created_ms < $2
   and not exists (select 1 from grants g where g.context_id = $1 and g.client_id = clients.client_id)
+  and client_id not in (select a.client_id from authorizations a where a.context_id = $1)
 
 -- name: cap_clients
 -- The same, all but the newest $2.
@@ -32,6 +33,7 @@ where context_id = $1 and client_id in (
     from clients c
     where c.context_id = $1 and c.source = 'dcr'
       and not exists (select 1 from grants g where g.context_id = $1 and g.client_id = c.client_id)
+      and c.client_id not in (select a.client_id from authorizations a where a.context_id = $1)
     order by c.created_ms desc, c.client_id desc
     limit 1000000000 offset $2
 )
