@@ -11,6 +11,7 @@ from tests.flows.usecase_support import DEFAULT_GRANT, EVERYTHING, PASSPHRASE, G
 from zkpcp import storage
 from zkpcp.core.access import RIGHTS, Right, Rights, parse_rights
 from zkpcp.core.audit import Outcome
+from zkpcp.core.oauth_params import Params
 from zkpcp.core.roster import AGENT, MEMBER, SUSPENDED
 from zkpcp.core.stored import JoinedKeys
 from zkpcp.errors import (
@@ -24,11 +25,13 @@ from zkpcp.errors import (
 )
 from zkpcp.testing import MemoryStore, _Tables
 from zkpcp.usecases import principals
-from zkpcp.usecases.access import LockedCaller, acting, acting_as, authenticate
+from zkpcp.usecases.access import Caller, LockedCaller, acting, acting_as, authenticate
 from zkpcp.usecases.extensions import set_extension
 from zkpcp.usecases.grants import create_grant, list_grants, revoke_grant
+from zkpcp.usecases.issuing import IssuedTokens
 from zkpcp.usecases.joining import join
 from zkpcp.usecases.session import open_session, recover, sign_in
+from zkpcp.usecases.token import exchange
 
 BOBS = "six otters by the mill"
 MAIN: Rights = {"main": frozenset(RIGHTS)}
@@ -390,6 +393,34 @@ async def test_a_suspended_member_is_locked_out_at_once_and_gets_everything_back
     for each in (granted, profile):
         async with shared.client(each) as client:
             assert client.who.keys.holder == each.grant_id
+
+
+async def test_an_app_of_a_suspended_member_renews_its_tokens_opens_nothing_and_alarms_nobody(shared: World) -> None:
+    await joined(shared)
+    token = await sign_in(shared.services, shared.context, passphrase=BOBS, principal="human:bob")
+    async with open_session(shared.services, shared.context, token) as session:
+        made = await create_grant(
+            shared.services, session, client_name="Quill", scopes="memory:read offline_access", agent=None
+        )
+    assert made.refresh is not None
+    refresh = {"grant_type": "refresh_token", "client_id": made.client_id, "refresh_token": made.refresh.text()}
+
+    async with shared.open() as session:
+        await principals.suspend(shared.services, session, "human:bob")
+    renewed = await exchange(
+        shared.services, shared.context, Params(refresh.items()), mcp_url="https://pcp.example/mcp"
+    )
+
+    assert isinstance(renewed, IssuedTokens)
+    text = renewed.access.text()
+    assert isinstance(await authenticate(shared.services, shared.context, text), LockedCaller)
+    assert "tampering.found" not in [entry.action for entry in await shared.entries()]
+    async with shared.open() as session:
+        await principals.resume(shared.services, session, "human:bob")
+    caller = await authenticate(shared.services, shared.context, text)
+    assert isinstance(caller, Caller)
+    async with acting(shared.services, caller) as who:
+        assert who.scopes == {"memory:read", "offline_access"}
 
 
 @every_store

@@ -251,7 +251,7 @@ async def _opened(tx: Transaction, presented: _Presented, grant: GrantRow, token
         return None
     try:
         roster = holders.verified_roster(roster_row, opened.memory)
-        holders.verified_grant(grant, roster)
+        holders.signed_grant(grant, roster)  # a suspended person's apps stay connected, and open nothing
     except CorruptError:
         opened.seed.wipe()
         return None

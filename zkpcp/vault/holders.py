@@ -189,8 +189,16 @@ def verified_grant(grant: GrantRow, roster: Roster) -> Principal:
 
     Raises TamperedError, also when one of the two is not in the roster any more or is suspended (SCOPE-06).
     """
+    signer = signed_grant(grant, roster)
+    if not signer.is_person:
+        raise TamperedError("the grant's principal is suspended")
+    return signer
+
+
+def signed_grant(grant: GrantRow, roster: Roster) -> Principal:
+    """The same, of a suspended person too: their grants stay, and open nothing until that ends."""
     signer = roster.principal(grant.on_behalf_of or grant.principal)
-    if signer is None or not signer.is_person or grant.context_id != roster.context_id:
+    if signer is None or signer.role == AGENT or grant.context_id != roster.context_id:
         raise TamperedError("the grant's principal is not in the roster")
     agent = roster.principal(grant.principal)
     if grant.on_behalf_of is not None and (agent is None or agent.role != AGENT):
