@@ -280,7 +280,7 @@ def terms_of_query(text: str, language: str | None = None) -> Query:
 class Finder:
     """Finds the words of one query in texts. ``looked`` counts the characters it has looked at, for a bound on them."""
 
-    __slots__ = ("_by_term", "_known", "_likely", "_starts", "_stemmers", "looked")
+    __slots__ = ("_by_term", "_known", "_likely", "_likely_in_ascii", "_starts", "_stemmers", "looked")
 
     def __init__(self, query: Query) -> None:
         self.looked = 0
@@ -298,6 +298,8 @@ class Finder:
         before = max(map(len, self._starts), default=1) - 1
         beyond = rf"{_LETTER}{{0,{before}}}(?![\x00-\x7f]){_LETTER}"
         self._likely = re.compile(rf"(?<!{_LETTER})(?:(?i:{first})|{beyond}){_LETTER}*")
+        # Half the work, and most texts are of this kind.
+        self._likely_in_ascii = re.compile(rf"(?<!{_LETTER})(?i:{first}){_LETTER}*")
         self._known: dict[str, int | None] = {}
 
     def find(self, text: str, start: int = 0, end: int | None = None) -> Iterator[Hit]:
@@ -315,9 +317,10 @@ class Finder:
 
     def _pieces(self, text: str) -> Iterator[tuple[int, int]]:
         """The places of words that may be meant; of all words in an unspaced script."""
-        if _IS_UNSPACED.search(text) is not None:
+        if not text.isascii() and _IS_UNSPACED.search(text) is not None:
             return (place for token in _TOKEN.finditer(text) for place in _pieces(token))
-        return (match.span() for match in self._likely.finditer(text))
+        likely = self._likely_in_ascii if text.isascii() else self._likely
+        return (match.span() for match in likely.finditer(text))
 
     def _number_of(self, piece: str) -> int | None:
         word = _normalize(piece)[:MAX_WORD_CHARS]

@@ -130,11 +130,13 @@ class OpenIndex:
             found = ranking.scores(query, corpus, part.reader.segment.lengths, part.counts)
             needed = [part.counts[term] for term in required]
             unwanted = set().union(*(part.counts[term] for term in barred))
-            scores.update(
-                ((place, number), score)
-                for number, score in found.items()
-                if number not in unwanted and all(number in counts for counts in needed)
-            )
+            if needed or unwanted:
+                found = {
+                    number: score
+                    for number, score in found.items()
+                    if number not in unwanted and all(number in counts for counts in needed)
+                }
+            scores.update({(place, number): score for number, score in found.items()})
         return scores
 
     async def _best(self, scores: Mapping[_Place, float], filters: Filters, wanted: int) -> list[Scored[Head]]:
