@@ -37,6 +37,9 @@ from zkpcp.core.stored import (
     PartitionRow,
     ProfileChangeRow,
     ProfileRow,
+    ProposalPlace,
+    ProposalRow,
+    ProposalState,
     RosterRow,
     SeedWrapKind,
     SeedWrapRow,
@@ -469,6 +472,47 @@ class Profiles(Protocol):
         ...
 
 
+class Proposals(Protocol):
+    """Sealed proposals; which of them a caller sees is decided in the query (MEM-15)."""
+
+    async def add(self, row: ProposalRow) -> None: ...
+
+    async def replace(self, row: ProposalRow) -> None:
+        """The same proposal sealed anew. Raises NotFoundError."""
+        ...
+
+    async def proposals(
+        self,
+        context_id: str,
+        state: ProposalState,
+        now_ms: int,
+        *,
+        slots: Collection[str],
+        grant_id: str | None,
+        own_slots: Collection[str],
+        before: ProposalPlace,
+        limit: int,
+    ) -> Sequence[ProposalRow]:
+        """Unexpired ones behind a place, the newest first: all in ``slots``, the grant's own in ``own_slots``."""
+        ...
+
+    async def proposal(
+        self, context_id: str, proposal_id: str, slots: Collection[str], now_ms: int, *, lock: bool = False
+    ) -> ProposalRow | None:
+        """One in these slots that has not expired."""
+        ...
+
+    async def waiting(self, context_id: str) -> int:
+        """How many wait, expired ones included."""
+        ...
+
+    async def delete(self, context_id: str, proposal_id: str) -> None: ...
+
+    async def delete_expired(self, context_id: str, now_ms: int) -> int:
+        """Delete what has expired; the number (ERA-08)."""
+        ...
+
+
 class Handoffs(Protocol):
     """Sealed hand-offs between assistants; a context has few."""
 
@@ -574,6 +618,8 @@ class Transaction(Protocol):
     def index(self) -> Index: ...
     @property
     def partitions(self) -> Partitions: ...
+    @property
+    def proposals(self) -> Proposals: ...
     @property
     def audit(self) -> Audit: ...
     @property

@@ -40,6 +40,9 @@ from zkpcp.core.stored import (
     PartitionRow,
     ProfileChangeRow,
     ProfileRow,
+    ProposalPlace,
+    ProposalRow,
+    ProposalState,
     RosterRow,
     SeedWrapKind,
     SeedWrapRow,
@@ -129,6 +132,7 @@ class _Tables:
     index_parts: dict[tuple[str, str, str], IndexPartRow] = field(default_factory=dict)
     index_places: dict[tuple[str, str], IndexPlace] = field(default_factory=dict)
     partitions: dict[tuple[str, str], PartitionRow] = field(default_factory=dict)
+    proposals: dict[tuple[str, str], ProposalRow] = field(default_factory=dict)
     heads: dict[str, AuditHead] = field(default_factory=dict)
     entries: dict[tuple[str, int], AuditRow] = field(default_factory=dict)
     counters: dict[str, Counted] = field(default_factory=dict)
@@ -924,6 +928,67 @@ class _Partitions:
         return sorted(mine, key=lambda row: row.partition_id)
 
 
+class _Proposals:
+    """Proposals in memory."""
+
+    def __init__(self, session: _Session) -> None:
+        self._session = session
+
+    async def add(self, row: ProposalRow) -> None:
+        proposals = self._session.change(row.context_id).proposals
+        if (row.context_id, row.proposal_id) in proposals:
+            raise ConflictError("the proposal exists already")
+        proposals[row.context_id, row.proposal_id] = row
+
+    async def replace(self, row: ProposalRow) -> None:
+        proposals = self._session.change().proposals
+        if (row.context_id, row.proposal_id) not in proposals:
+            raise NotFoundError("there is no such proposal")
+        proposals[row.context_id, row.proposal_id] = row
+
+    async def proposals(
+        self,
+        context_id: str,
+        state: ProposalState,
+        now_ms: int,
+        *,
+        slots: Collection[str],
+        grant_id: str | None,
+        own_slots: Collection[str],
+        before: ProposalPlace,
+        limit: int,
+    ) -> Sequence[ProposalRow]:
+        rows = [
+            row
+            for row in self._session.look().proposals.values()
+            if (row.context_id, row.state) == (context_id, state)
+            and row.expires_ms > now_ms
+            and (row.slot in slots or (grant_id is not None and row.grant_id == grant_id and row.slot in own_slots))
+            and (row.created_ms, row.proposal_id) < (before.created_ms, before.proposal_id)
+        ]
+        return sorted(rows, key=lambda row: (row.created_ms, row.proposal_id), reverse=True)[:limit]
+
+    async def proposal(
+        self, context_id: str, proposal_id: str, slots: Collection[str], now_ms: int, *, lock: bool = False
+    ) -> ProposalRow | None:
+        row = self._session.lock(wanted=lock).proposals.get((context_id, proposal_id))
+        return row if row is not None and row.expires_ms > now_ms and row.slot in slots else None
+
+    async def waiting(self, context_id: str) -> int:
+        rows = self._session.look().proposals.values()
+        return sum((row.context_id, row.state) == (context_id, "proposed") for row in rows)
+
+    async def delete(self, context_id: str, proposal_id: str) -> None:
+        self._session.change().proposals.pop((context_id, proposal_id), None)
+
+    async def delete_expired(self, context_id: str, now_ms: int) -> int:
+        proposals = self._session.change().proposals
+        gone = [key for key, row in proposals.items() if key[0] == context_id and row.expires_ms <= now_ms]
+        for key in gone:
+            del proposals[key]
+        return len(gone)
+
+
 class _Audit:
     """The access log in memory."""
 
@@ -1054,6 +1119,11 @@ class _Transaction:
     def partitions(self) -> _Partitions:
         """Names of partitions."""
         return _Partitions(self._session)
+
+    @property
+    def proposals(self) -> _Proposals:
+        """What waits for a reviewer."""
+        return _Proposals(self._session)
 
     @property
     def audit(self) -> _Audit:

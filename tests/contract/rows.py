@@ -21,6 +21,7 @@ from zkpcp.core.stored import (
     PartitionRow,
     ProfileChangeRow,
     ProfileRow,
+    ProposalRow,
     RosterRow,
     SeedWrapRow,
     SessionRow,
@@ -196,3 +197,10 @@ async def look(store: Store, context_id: str) -> list[object]:
             list(await tx.partitions.partitions(context_id, ["prt_one"])),
             list(await tx.audit.entries(context_id, limit=10)),
         ]
+
+
+def proposal(**changes: Any) -> ProposalRow:
+    made = ProposalRow(
+        HERE, "prp_one", "proposals/main", 1, "grant", "human:me", "proposed", NOW, NOW + 1000, b"sealed", b""
+    )
+    return _with(made, changes)

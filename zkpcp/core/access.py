@@ -16,7 +16,9 @@ from zkpcp.core.slots import MAIN_PARTITION
 from zkpcp.errors import InvalidInputError, Violation
 
 Right = Literal["read", "write", "propose", "review"]
+ReviewMode = Literal["off", "proposals", "all-app-writes-wait"]
 RIGHTS: Final[tuple[Right, ...]] = get_args(Right)
+REVIEW_MODES: Final[tuple[ReviewMode, ...]] = get_args(ReviewMode)
 ALL_RIGHTS: Final[frozenset[Right]] = frozenset(RIGHTS)
 
 Rights: TypeAlias = Mapping[str, frozenset[Right]]
@@ -81,6 +83,14 @@ def parse_rights(names: Iterable[str]) -> frozenset[Right]:
     if len(known) != len(given):
         raise InvalidInputError("the rights are not valid", [Violation("rights", f"must be among {', '.join(RIGHTS)}")])
     return known
+
+
+def parse_review_mode(text: str) -> ReviewMode:
+    """Whether a context has review (§5.4): not, for what is proposed, or for all that apps write. Raises ValueError."""
+    for mode in REVIEW_MODES:
+        if mode == text:
+            return mode
+    raise ValueError("unknown mode of review")
 
 
 def parse_partition_name(text: str) -> str:

@@ -86,6 +86,7 @@ class Action:
     HISTORY_LISTED: Final = "memory.history_listed"
     VERSION_READ: Final = "memory.version_read"
     VERSION_RESTORED: Final = "memory.version_restored"
+    REVIEW_CHANGED: Final = "review.changed"
     REVIEW_RESOLVED: Final = "review.resolved"
     EXPORT_CREATED: Final = "export.created"
     IMPORT_COMPLETED: Final = "import.completed"

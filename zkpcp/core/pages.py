@@ -296,6 +296,13 @@ def parse_stored(path: PagePath, data: bytes | bytearray | memoryview) -> Page:
     return Page(path, MappingProxyType(keys), text[end + 5 :])
 
 
+def with_review(page: Page, review: Mapping[str, YamlValue]) -> Page:
+    """The page with the server's word on its review (MEM-16)."""
+    keys = yaml_block.checked({**page.frontmatter, "review": dict(review)})
+    page_keys.require_stored(keys)
+    return Page(page.path, MappingProxyType(keys), page.body)
+
+
 def in_partition(page: Page, partition: str) -> Page:
     """The page with another value for ``partition``: kept pages have its id there, pages that people see its name."""
     return Page(page.path, MappingProxyType({**page.frontmatter, "partition": partition}), page.body)

@@ -2,9 +2,9 @@
 
 It lists who belongs to a context with which public keys, the epoch, the live generation of every slot whose
 generation is not 1, the ids that were removed and never come back, and, once there are any, the access lists (§7.3),
-which name every partition there is. The owner signs its exact bytes; parsing is
-strict, so that two readers cannot see two documents. A stale roster is recognised only by a wrap that remembers a
-newer version (threat-model/README.md).
+which name every partition there is; and whether writes wait for review (§5.4).
+The owner signs its exact bytes; parsing is strict, so that two readers cannot see two documents. A stale roster is
+recognised only by a wrap that remembers a newer version (threat-model/README.md).
 """
 
 from __future__ import annotations
@@ -16,7 +16,17 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, cast
 
-from zkpcp.core.access import NO_LISTS, RIGHTS, AccessLists, Right, Rights, both, rights_in
+from zkpcp.core.access import (
+    NO_LISTS,
+    RIGHTS,
+    AccessLists,
+    ReviewMode,
+    Right,
+    Rights,
+    both,
+    parse_review_mode,
+    rights_in,
+)
 from zkpcp.core.slots import MAIN_PARTITION
 from zkpcp.errors import CorruptError
 
@@ -26,8 +36,8 @@ MEMBER: Final = "member"
 SUSPENDED: Final = "suspended"
 AGENT: Final = "agent"
 _MEMBERS: Final = frozenset({"v", "context", "version", "epoch", "owner", "principals", "removed", "generations"})
-_OPTIONAL: Final = frozenset({"access"})
-"""Absent where it would be empty, so that a roster without access lists has the bytes it always had."""
+_OPTIONAL: Final = frozenset({"access", "review"})
+"""Absent where it would be empty, so that a roster without access lists or review has the bytes it always had."""
 _PRINCIPAL_MEMBERS: Final = frozenset({"id", "kem", "sig", "role"})
 
 
@@ -61,6 +71,7 @@ class Roster:
     removed: tuple[str, ...] = ()
     generations: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     access: AccessLists = field(default_factory=lambda: NO_LISTS)
+    review: ReviewMode = "off"
 
     def generation(self, slot: str) -> int:
         """The live generation of a slot; 1 until it is bumped."""
@@ -74,6 +85,11 @@ class Roster:
     def partitions(self) -> tuple[str, ...]:
         """The ids of all partitions, ``main`` first."""
         return (MAIN_PARTITION, *sorted(self.access.keys() - {MAIN_PARTITION}))
+
+    @property
+    def writes_wait(self) -> bool:
+        """Whether all that apps write waits for a reviewer (MEM-14)."""
+        return self.review == "all-app-writes-wait"
 
     def role(self, principal: str) -> str:
         """The role of a principal; empty for a stranger."""
@@ -111,6 +127,8 @@ def serialize(roster: Roster) -> bytes:
             partition: {name: [right for right in RIGHTS if right in rights] for name, rights in people.items()}
             for partition, people in roster.access.items()
         }
+    if roster.review != "off":
+        document["review"] = roster.review
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
 
@@ -144,6 +162,7 @@ def _read(document: object) -> Roster:
         removed=tuple(_text(entry) for entry in cast(list[object], members["removed"])),
         generations=MappingProxyType(generations),
         access=_access(members.get("access", {})),
+        review=parse_review_mode(_text(members.get("review", "off"))),
     )
 
 
@@ -151,6 +170,7 @@ def features(roster: Roster) -> tuple[str, ...]:
     """The optional features (§2.3) that a context uses by what stands in its roster."""
     found = {
         "partitions": len(roster.partitions) > 1,
+        "review": roster.review != "off",
         "delegation": any(entry.role == AGENT for entry in roster.principals),
     }
     return tuple(name for name, has in found.items() if has)

@@ -29,10 +29,11 @@ class ScopeInfo:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a context has to grant: by its kind, and by the ids of the extensions that are enabled in it."""
+    """What a context has to grant: by its kind, the ids of its enabled extensions, and whether it has review."""
 
     kind: str
     extensions: tuple[str, ...] = ()
+    review: bool = False
 
 
 _PERSONAL: Final = (
@@ -74,6 +75,10 @@ _MEMORY: Final = (
     ),
     ScopeInfo("audit:read", "See the access log: who did what and when, without any content.", "audit"),
 )
+_REVIEW: Final = (
+    ScopeInfo("memory:propose", "Propose memory pages and changes, which count once somebody approves them.", "memory"),
+    ScopeInfo("review:read", "Read what is proposed and what was rejected, sensitive pages left out.", "memory"),
+)
 _STAY: Final = ScopeInfo(
     OFFLINE_ACCESS, "Stay connected: renew its access by itself until you disconnect it.", "grants"
 )
@@ -83,7 +88,7 @@ def known_scopes(offer: Offer) -> dict[str, ScopeInfo]:
     """Every scope that this context can grant, in the order consent pages show them."""
     profile = _TEAM if offer.kind == "team" else _PERSONAL
     extensions = [info for name in offer.extensions for info in _of_extension(extension_of(name))]
-    return {info.name: info for info in (*profile, *extensions, *_MEMORY, _STAY)}
+    return {info.name: info for info in (*profile, *extensions, *_MEMORY, *(_REVIEW if offer.review else ()), _STAY)}
 
 
 def scopes_of_role(role: str, offer: Offer) -> frozenset[str]:

@@ -63,6 +63,11 @@ def partition_of(slot: str) -> str | None:
     return partition if head in ("memory", "memory.sensitive") and partition else None
 
 
+def proposals_slot(partition: str) -> str:
+    """The slot of what is proposed in a partition and is not sensitive."""
+    return f"proposals/{partition}"
+
+
 def directory_slot(partition: str) -> str:
     """The slot of a partition's name and description."""
     return f"{_DIRECTORY}/{partition}"
@@ -78,8 +83,13 @@ def category_of(slot: str) -> str:
     return slot.partition("/")[0]
 
 
-def slice_for(scopes: Iterable[str], rights: Mapping[str, Collection[str]] = _ALL_OF_MAIN) -> Slice:
-    """The slice that these effective scopes open with these rights, by partition; nothing more (SCOPE-04)."""
+def slice_for(
+    scopes: Iterable[str], rights: Mapping[str, Collection[str]] = _ALL_OF_MAIN, *, writes_wait: bool = False
+) -> Slice:
+    """The slice that these effective scopes open with these rights, by partition; nothing more (SCOPE-04).
+
+    ``writes_wait``: whoever may write proposes instead (MEM-14), and needs the keys for that.
+    """
     held = set(scopes)
     refs: set[SubKeyRef] = set()
     inboxes: set[str] = set()
@@ -93,6 +103,13 @@ def slice_for(scopes: Iterable[str], rights: Mapping[str, Collection[str]] = _AL
         sensitive = memory_slot(partition, sensitive=True)
         reads = "memory:read" in held and "read" in allowed
         writes = "memory:write" in held and "write" in allowed
+        proposes = "memory:propose" in held and "propose" in allowed
+        reviews = "review:read" in held and "review" in allowed
+        if proposes or reviews or (writes and writes_wait):
+            refs.add(SubKeyRef(proposals_slot(partition), "rec"))
+            inboxes.add(sensitive)
+            if partition != MAIN_PARTITION:
+                refs.add(SubKeyRef(directory_slot(partition), "rec"))
         if reads or writes:
             refs.update(SubKeyRef(normal, name) for name in _MEMORY_KEYS)
             inboxes.add(sensitive)

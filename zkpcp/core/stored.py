@@ -6,7 +6,7 @@ Instants are integers, milliseconds since the epoch (UTC). Sealed fields are opa
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from zkpcp.core.grants import Actor, GrantStatus
 from zkpcp.core.scopes import Offer
@@ -53,7 +53,7 @@ class ContextRow:
     @property
     def offer(self) -> Offer:
         """What the context has to grant."""
-        return Offer(self.kind, self.extensions)
+        return Offer(self.kind, self.extensions, review="review" in self.features)
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,6 +382,34 @@ class PartitionRow:
     version: int
     updated_ms: int
     sealed: bytes
+
+
+ProposalState: TypeAlias = Literal["proposed", "rejected"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalRow:
+    """A sealed proposal. ``signature`` is empty but for one that its author may not read (MEM-22)."""
+
+    context_id: str
+    proposal_id: str
+    slot: str
+    generation: int
+    grant_id: str | None
+    principal: str
+    state: ProposalState
+    created_ms: int
+    expires_ms: int
+    sealed: bytes
+    signature: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalPlace:
+    """A place in the list of proposals, the newest first; the default is its beginning."""
+
+    created_ms: int = 2**63 - 1
+    proposal_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -300,6 +300,20 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
                 "sealed": "sealed: name and description; its padded length is readable",
             }
         ),
+        "proposals": _table(
+            {
+                "proposal_id": "the opaque, random id of the proposal",
+                "slot": _SLOT,
+                "generation": _GENERATION,
+                "grant_id": "through which grant it was made; empty: on the management pages",
+                "principal": "who made it",
+                "state": "proposed or rejected",
+                "created_ms": "when it was made (ms since 1970)",
+                "expires_ms": "when it ends by itself (ms since 1970)",
+                "sealed": "sealed: the proposed page and what it was made from; its padded length is readable",
+                "signature": "the grant's, while only holders of the sensitive slot can open it; else empty",
+            }
+        ),
         "audit_heads": _table(
             {
                 "seq": "the number of the newest audit entry",

@@ -32,6 +32,7 @@ FILES: Final = (
     "pages",
     "partitions",
     "profiles",
+    "proposals",
 )
 
 _SECTION: Final = re.compile(r"^-- name: (\S+)\n", re.MULTILINE)

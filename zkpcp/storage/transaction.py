@@ -18,6 +18,7 @@ from zkpcp.storage.invites import SqlInvites
 from zkpcp.storage.pages import SqlPages
 from zkpcp.storage.partitions import SqlPartitions
 from zkpcp.storage.profiles import SqlProfiles
+from zkpcp.storage.proposals import SqlProposals
 
 
 class SqlTransaction:
@@ -77,6 +78,11 @@ class SqlTransaction:
     def partitions(self) -> SqlPartitions:
         """Names of partitions."""
         return SqlPartitions(self._driver)
+
+    @property
+    def proposals(self) -> SqlProposals:
+        """What waits for a reviewer."""
+        return SqlProposals(self._driver)
 
     @property
     def audit(self) -> SqlAudit:

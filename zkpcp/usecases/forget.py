@@ -23,6 +23,7 @@ from zkpcp.usecases.call import calling
 from zkpcp.usecases.inbox import admit_waiting
 from zkpcp.usecases.indexing import index_page
 from zkpcp.usecases.partition_names import require_right
+from zkpcp.usecases.proposals import writes_wait
 from zkpcp.usecases.recall import NOT_THERE, check_one_of, find_page, open_found
 from zkpcp.usecases.remember import CHANGED, parse_expected
 from zkpcp.usecases.services import Services
@@ -77,6 +78,8 @@ async def delete_page(
     async with calling(services, acting, ACTION, "memory") as call:
         if "memory:write" not in acting.scopes:
             raise ForbiddenError("deleting pages needs another scope", ("memory:write",))
+        if writes_wait(acting):
+            raise ForbiddenError("nothing is deleted here without its owner: what apps write waits for review")
         check_one_of(path, page_id)
         expected_ms = parse_expected(expected_updated)
         await admit_waiting(call)

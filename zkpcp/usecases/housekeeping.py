@@ -1,10 +1,9 @@
 """What has to end by itself, and needs no key.
 
-Pages and hand-offs past their end, earlier versions of pages, idle grants, tokens, requests for consent that nobody
-answered, clients that never got a grant, old sessions, counted attempts. Runs at the start of the server and every hour
-after that, so downtime only
-delays it (ERA-08, AUTH-45). Each context is swept in a transaction of its own, with its audit entry; a sweep that found
-nothing leaves none.
+Pages, proposals and hand-offs past their end, earlier versions of pages, idle grants, tokens, requests for consent that
+nobody answered, clients that never got a grant, old sessions, counted attempts. Runs at the start of the server and
+every hour after that, so downtime only delays it (ERA-08, AUTH-45). Each context is swept in a transaction of its own,
+with its audit entry; a sweep that found nothing leaves none.
 """
 
 from __future__ import annotations
@@ -52,6 +51,8 @@ async def sweep(services: Services, context: ContextRow) -> None:
         ctx = context.context_id
         await _note(tx, services, context, "memory", "pages", await tx.pages.delete_expired(ctx, now_ms))
         await _note(tx, services, context, "memory", "deleted_pages", await tx.pages.purge_deleted(ctx, now_ms))
+        waited = await tx.proposals.delete_expired(ctx, now_ms)
+        await _note(tx, services, context, "memory", "proposals", waited)
         keep, since_ms = kept(services)
         versions = await tx.history.sweep(ctx, now_ms, keep=keep, since_ms=since_ms)
         await _note(tx, services, context, "memory", "versions", versions)

@@ -29,6 +29,7 @@ from zkpcp.usecases.call import calling
 from zkpcp.usecases.grants import end_grant
 from zkpcp.usecases.inbox import admit_waiting
 from zkpcp.usecases.partitions import explicit
+from zkpcp.usecases.proposals import settle_quarantined
 from zkpcp.usecases.roster_changes import change_roster, require_owner
 from zkpcp.usecases.services import Services
 from zkpcp.usecases.session import OpenSession
@@ -232,6 +233,7 @@ async def _admit_quarantined(services: Services, session: OpenSession) -> None:
     async with calling(services, acting_as(session), Action.QUARANTINE_EMPTIED, "memory.sensitive") as call:
         while await admit_waiting(call):
             pass
+        await settle_quarantined(call)
         async with services.store.write() as tx:
             await call.record(tx)
 

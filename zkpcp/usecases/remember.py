@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from zkpcp.core import pages as page_format
 from zkpcp.core import terms as term_format
 from zkpcp.core.audit import Action, Channel
+from zkpcp.core.frontmatter import YamlValue
 from zkpcp.core.instants import parse_rfc3339, read_field
 from zkpcp.core.pages import Author, Draft, Page
 from zkpcp.core.slots import SubKeyRef, category_of
@@ -24,6 +25,7 @@ from zkpcp.usecases.history import trim_history
 from zkpcp.usecases.inbox import admit_waiting
 from zkpcp.usecases.indexing import index_page
 from zkpcp.usecases.partition_names import default_partition, partition_names, require_right
+from zkpcp.usecases.proposals import store_proposal, writes_wait
 from zkpcp.usecases.services import Services
 from zkpcp.vault import records
 
@@ -34,12 +36,24 @@ _OCCUPIED = "a page that this connection cannot change is at this path; choose a
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Written:
-    """What a write did. ``updated`` is the instant to send as ``expected_updated`` with the next change."""
+    """What a write did. ``updated`` is the instant to send as ``expected_updated`` with the next change.
+
+    With a ``proposal_id`` nothing was written: it waits for review, and there is no page id or instant yet (MEM-14).
+    """
 
     path: str
     page_id: str
     updated: str
     created: bool
+    proposal_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Approved:
+    """What an approved page is stamped with: its author, not the reviewer, and the review itself (MEM-16)."""
+
+    author: Author
+    review: Mapping[str, YamlValue]
 
 
 async def write_page(
@@ -60,15 +74,19 @@ async def write_page(
         if "memory:write" not in acting.scopes:
             raise ForbiddenError("writing pages needs another scope", ("memory:write",))
         draft = page_format.draft(path, body, frontmatter, services.page_limits)
-        _check_draft(draft, now_ms=services.clock.now_ms())
+        check_draft(draft, now_ms=services.clock.now_ms())
         expected_ms = parse_expected(expected_updated)
         # What this caller may read is no occupied path to it, also while it waits in quarantine.
         await admit_waiting(call)
         async with services.store.write() as tx:
             draft = (await partition_names(tx, call)).draft(draft)
-            stored = await _stored(tx, call, draft)
+            if writes_wait(acting):
+                waiting = await store_proposal(tx, call, draft, expected_ms, author_of(acting), "write")
+                await call.record(tx)
+                return Written(draft.path.value, "", "", created=False, proposal_id=waiting)
+            stored = await page_at(tx, call, draft)
             if stored is None:
-                page = await _create(tx, call, draft, expected_ms)
+                page = await create_page(tx, call, draft, expected_ms)
             else:
                 page = await replace_page(tx, call, draft, stored, expected_ms)
             call.object_ids.add(page.id)
@@ -90,7 +108,7 @@ def encoded_terms(page: Page) -> bytes:
     return term_format.encode(vector)
 
 
-async def _stored(tx: Transaction, call: Call, draft: Draft) -> PageRow | None:
+async def page_at(tx: Transaction, call: Call, draft: Draft) -> PageRow | None:
     """The page at the draft's path as the caller may see it; None when the path is free."""
     acting, services = call.acting, call.services
     now_ms = services.clock.now_ms()
@@ -119,21 +137,31 @@ async def _stored(tx: Transaction, call: Call, draft: Draft) -> PageRow | None:
     raise ConflictError(_OCCUPIED)
 
 
-async def _create(tx: Transaction, call: Call, draft: Draft, expected_ms: int | None) -> Page:
+async def create_page(
+    tx: Transaction,
+    call: Call,
+    draft: Draft,
+    expected_ms: int | None,
+    *,
+    partition: str | None = None,
+    approved: Approved | None = None,
+) -> Page:
+    """Make a page at a path that is free, in ``partition`` if the draft names none. Raises as ``write_page`` does."""
     acting, services = call.acting, call.services
     if expected_ms is not None:
         raise ConflictError("there is no page at this path any more")
     if await tx.pages.count(acting.context_id) >= services.max_pages:
         raise TooLargeError(f"this context holds its limit of {services.max_pages} pages")
-    partition = str((draft.frontmatter or {}).get("partition") or default_partition(acting))
+    partition = str((draft.frontmatter or {}).get("partition") or partition or default_partition(acting))
     require_right(acting, "write", partition)
     page = page_format.create(
         draft,
         page_id=services.new_id("pg"),
         now_ms=services.clock.now_ms(),
-        author=author_of(acting),
+        author=author_of(acting) if approved is None else approved.author,
         default_partition=partition,
     )
+    page = page if approved is None else page_format.with_review(page, approved.review)
     terms = encoded_terms(page)
     generation, tag = records.path_tag(acting.keys, page.path)
     if acting.keys.holds(SubKeyRef(records.slot_of(page), "rec")):
@@ -147,7 +175,15 @@ async def _create(tx: Transaction, call: Call, draft: Draft, expected_ms: int | 
     return page
 
 
-async def replace_page(tx: Transaction, call: Call, draft: Draft, row: PageRow, expected_ms: int | None) -> Page:
+async def replace_page(
+    tx: Transaction,
+    call: Call,
+    draft: Draft,
+    row: PageRow,
+    expected_ms: int | None,
+    *,
+    approved: Approved | None = None,
+) -> Page:
     """Make the next version of a page; the stored one goes into its history. Raises as ``write_page`` does."""
     acting, services = call.acting, call.services
     call.decrypted = True
@@ -162,7 +198,9 @@ async def replace_page(tx: Transaction, call: Call, draft: Draft, row: PageRow, 
             "changing a sensitive page, or whether a page is sensitive, needs another scope",
             ("memory:write", "memory.sensitive:write"),
         )
-    page = page_format.update(stored, draft, now_ms=services.clock.now_ms(), author=author_of(acting))
+    author = author_of(acting) if approved is None else approved.author
+    page = page_format.update(stored, draft, now_ms=services.clock.now_ms(), author=author)
+    page = page if approved is None else page_format.with_review(page, approved.review)
     require_right(acting, "write", page.partition)
     terms = encoded_terms(page)
     await tx.pages.replace(records.seal_page(acting.keys, page, row.version + 1, terms, services.entropy))
@@ -171,7 +209,8 @@ async def replace_page(tx: Transaction, call: Call, draft: Draft, row: PageRow, 
     return page
 
 
-def _check_draft(draft: Draft, *, now_ms: int) -> None:
+def check_draft(draft: Draft, *, now_ms: int) -> None:
+    """Raise InvalidInputError for a page that would be gone at once."""
     expires = (draft.frontmatter or {}).get("expires")
     if isinstance(expires, str) and parse_rfc3339(expires) <= now_ms:
         raise InvalidInputError("the page would be gone at once", [Violation("/frontmatter/expires", "must lie ahead")])

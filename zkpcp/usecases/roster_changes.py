@@ -44,19 +44,20 @@ async def change_roster(tx: Transaction, session: OpenSession, change: Callable[
     await tx.contexts.put_roster(holders.sign_roster(after, keys))
     # From here on this session signs and seals by the new roster; the caller ends with the transaction if it fails.
     keys.adopt(after)
-    offer = session.context.offer
+    offer = replace(session.context.offer, review=after.review != "off")
+    anew = before.review != after.review
     for entry in after.principals:
         changed = before.principal(entry.principal) != entry or before.rights(entry.principal) != after.rights(
             entry.principal
         )
-        if changed and entry.is_person and entry.role != CONTROLLER:
+        if (anew or changed) and entry.is_person and entry.role != CONTROLLER:
             await tx.grants.put_keyring(holders.seal_member_keyring(keys, entry.principal, offer))
     for grant in await tx.grants.list_grants(context_id):
         was, now = (
             (each.role(grant.on_behalf_of or grant.principal), each.acting_rights(grant.principal, grant.on_behalf_of))
             for each in (before, after)
         )
-        if was != now and still_acts(after, grant):
+        if (anew or was != now) and still_acts(after, grant):
             await tx.grants.put_keyring(holders.reseal_grant(keys, grant, offer))
     return after
 

@@ -1,8 +1,8 @@
 """Checking everything that is stored in a context: what its owner, and an auditor beside them, can see for themselves.
 
 Each check reads all rows of its kind and opens or verifies them with the owner's keys: the chain of the access log, the
-signatures of roster, grants and keyrings, every page, deleted page, path tag, profile and hand-off in the place where
-it lies. What is told are counts and opaque ids, never content.
+signatures of roster, grants and keyrings, every page, deleted page, path tag, profile, hand-off and proposal in the
+place where it lies. What is told are counts and opaque ids, never content.
 
 It does NOT see rows that were dropped whole, an older state that is consistent in itself, or a log that a host has
 computed anew: nothing keeps a count under a key yet. It says nothing about the program that runs it.
@@ -17,13 +17,14 @@ from typing import Final
 from zkpcp.core import audit
 from zkpcp.core.audit import Action
 from zkpcp.core.pages import head_of
-from zkpcp.core.slots import memory_slot
+from zkpcp.core.slots import memory_slot, proposals_slot
 from zkpcp.core.stored import AuditHead, AuditRow, HeadRow, PageRow
 from zkpcp.errors import CorruptError
 from zkpcp.ports import Transaction
 from zkpcp.usecases.access import Acting, acting_as
 from zkpcp.usecases.call import Call, calling
 from zkpcp.usecases.profile import namespaces_of
+from zkpcp.usecases.proposals import every_proposal
 from zkpcp.usecases.roster_changes import require_owner, still_acts
 from zkpcp.usecases.services import Services
 from zkpcp.usecases.session import OpenSession
@@ -76,6 +77,7 @@ async def verify_context(services: Services, session: OpenSession, advance: Adva
             await _deleted(services, call, advance),
             await _profiles(services, call, advance),
             await _handoffs(services, call, advance),
+            await _proposals(services, call, advance),
         ]
         call.decrypted = True
         call.counts.update(looked_at=sum(each.looked_at for each in checks), wrong=sum(each.wrong for each in checks))
@@ -273,6 +275,23 @@ async def _handoffs(services: Services, call: Call, advance: Advance) -> Check:
             handoffs.open_handoff(acting.keys, row)
         except CorruptError as error:
             check.fail(f"{row.handoff_id}: {error.message}")
+    advance(check.name, check.looked_at)
+    return check
+
+
+async def _proposals(services: Services, call: Call, advance: Advance) -> Check:
+    check = Check("proposals", "U3")
+    acting = call.acting
+    slots = [*_memory_slots(acting), *map(proposals_slot, acting.keys.roster.partitions)]
+    async with services.store.read() as tx:
+        rows = await every_proposal(tx, acting.context_id, slots, services.clock.now_ms())
+        for row in rows:
+            check.looked_at += 1
+            try:
+                grant = None if row.grant_id is None else await tx.grants.grant(acting.context_id, row.grant_id)
+                records.open_proposal(acting.keys, row, grant)
+            except CorruptError as error:
+                check.fail(f"{row.proposal_id}: {error.message}")
     advance(check.name, check.looked_at)
     return check
 

@@ -222,7 +222,7 @@ def seal_member_keyring(owner: OpenKeyring, principal: str, offer: Offer) -> Key
     if entry is None or not entry.is_person or entry.role == CONTROLLER:
         raise TamperedError("there is no such member in the roster")
     scopes = effective(known_scopes(offer), offer) & scopes_of_role(entry.role, offer)
-    contents = _slice(owner, slice_for(scopes, owner.roster.rights(principal)))
+    contents = _slice(owner, slice_for(scopes, owner.roster.rights(principal), writes_wait=owner.roster.writes_wait))
     try:
         return _sealed_keyring(contents, owner.roster, "principal", principal, entry.kem_public, owner)
     finally:
@@ -233,7 +233,7 @@ def _grant_keyring(keys: OpenKeyring, grant: GrantRow, offer: Offer) -> KeyringR
     rights = keys.roster.acting_rights(grant.principal, grant.on_behalf_of)
     signer = verified_grant(grant, keys.roster)
     scopes = effective(grant.scopes, offer) & scopes_of_role(signer.role, offer)
-    contents = _slice(keys, slice_for(scopes, rights))
+    contents = _slice(keys, slice_for(scopes, rights, writes_wait=keys.roster.writes_wait))
     try:
         return _sealed_keyring(contents, keys.roster, "grant", grant.grant_id, grant.kem_public, keys)
     finally:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, Protocol, TypeAlias
 
 from zkpcp.core import pages as page_format
@@ -19,8 +19,16 @@ from zkpcp.core import profile as profile_format
 from zkpcp.core.pages import Head, Page
 from zkpcp.core.paths import PagePath, parse_path
 from zkpcp.core.schemas import JsonObject
-from zkpcp.core.slots import PATHS, SubKeyName, is_sensitive, memory_slot, profile_slot
-from zkpcp.core.stored import GrantRow, HeadRow, InboxRow, PageRow, ProfileChangeRow, ProfileRow, TermsRow
+from zkpcp.core.slots import (
+    PATHS,
+    SubKeyName,
+    SubKeyRef,
+    is_sensitive,
+    memory_slot,
+    profile_slot,
+    proposals_slot,
+)
+from zkpcp.core.stored import GrantRow, HeadRow, InboxRow, PageRow, ProfileChangeRow, ProfileRow, ProposalRow, TermsRow
 from zkpcp.crypto import blind
 from zkpcp.crypto.aead import SALT_BYTES, context_of, open_box, seal
 from zkpcp.crypto.kdf import lp, u64
@@ -35,6 +43,7 @@ from zkpcp.vault.keyring import OpenKeyring
 
 APPROVED: Final = "approved"
 _LENGTH_BYTES: Final = 4
+_INSTANT_BYTES: Final = 8
 
 Part: TypeAlias = Literal["rec", "head", "terms"]
 
@@ -64,6 +73,14 @@ class InboxItem:
 
     page: Page
     terms: bytes
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Proposal:
+    """An opened proposal: the page as it would be, and the ``updated`` of the page that it was made from, if any."""
+
+    page: Page
+    base_ms: int | None
 
 
 def slot_of(page: Page) -> str:
@@ -188,6 +205,70 @@ def open_inbox(keys: OpenKeyring, row: InboxRow, grant: GrantRow) -> InboxItem:
     if author != (grant.principal, grant.client_id, grant.on_behalf_of):
         raise TamperedError("an inbox item names another author than its grant")
     return item
+
+
+def proposal_slot(page: Page) -> str:
+    """The slot a proposal is sealed in: a sensitive page's own, so that no other key opens it."""
+    return slot_of(page) if page.is_sensitive else proposals_slot(page.partition)
+
+
+def seal_proposal(keys: OpenKeyring, row: ProposalRow, proposal: Proposal, entropy: Entropy) -> ProposalRow:
+    """Seal a proposal for the place that ``row`` names; its slot, generation, content and signature are set here.
+
+    Whoever lacks the sensitive slot seals to its inbox and signs, as with a page (MEM-22).
+    """
+    slot = proposal_slot(proposal.page)
+    placed = replace(row, slot=slot, generation=keys.roster.generation(slot), sealed=b"", signature=b"")
+    base = b"" if proposal.base_ms is None else u64(proposal.base_ms)
+    plain = pad(lp(base, _file(proposal.page)), powers_of_two=is_sensitive(slot))
+    try:
+        if is_sensitive(slot) and not keys.holds(SubKeyRef(slot, "rec")):
+            _, public = keys.inbox_public(slot)
+            info = _proposal_context(placed)
+            sealed = seal_to(public, plain, info)
+            return replace(placed, sealed=sealed, signature=keys.sign("proposal", info, sealed))
+        key = keys.key(slot, placed.generation, "rec")
+        box = seal(key, plain, _proposal_context(placed), salt=entropy.bytes(SALT_BYTES))
+        return replace(placed, sealed=box)
+    finally:
+        wipe(plain)
+
+
+def open_proposal(keys: OpenKeyring, row: ProposalRow, grant: GrantRow | None) -> Proposal:
+    """Open a proposal; ``grant`` is that of ``row.grant_id``, by which one in quarantine is verified.
+
+    Raises TamperedError for one that was moved, relabelled, or not signed by the grant it names.
+    """
+    if row.context_id != keys.context_id:
+        raise TamperedError("a proposal belongs to another context")
+    context = _proposal_context(row)
+    if row.signature:
+        plain = _opened_from_quarantine(keys, row, grant, context)
+    else:
+        plain = open_box(keys.key(row.slot, row.generation, "rec"), row.sealed, context)
+    try:
+        base, file = _two_fields(unpad(plain))
+        if len(base) not in (0, _INSTANT_BYTES):
+            raise CorruptError("a proposal does not say what it was made from")
+        proposal = Proposal(_page(file), int.from_bytes(base, "big") if len(base) else None)
+    finally:
+        wipe(plain)
+    source = proposal.page.source
+    if proposal_slot(proposal.page) != row.slot or source["principal"] != row.principal:
+        raise TamperedError("a proposal holds another page or names another author")
+    if row.signature and grant is not None:
+        author = (source["principal"], source["client"], source.get("on_behalf_of"))
+        if author != (grant.principal, grant.client_id, grant.on_behalf_of):
+            raise TamperedError("a proposal names another author than its grant")
+    return proposal
+
+
+def _opened_from_quarantine(keys: OpenKeyring, row: ProposalRow, grant: GrantRow | None, context: bytes) -> bytearray:
+    if grant is None or grant.grant_id != row.grant_id:
+        raise TamperedError("a proposal names a grant that is not there")
+    verified_grant(grant, keys.roster)
+    verify(grant.sig_public, row.signature, "proposal", context, row.sealed)
+    return open_sealed(keys.inbox_private(row.slot, row.generation), row.sealed, context)
 
 
 def seal_profile(
@@ -338,6 +419,21 @@ def _inbox_info(
         grant_id.encode(),
         u64(updated_ms),
         _optional(expires_ms),
+    )
+
+
+def _proposal_context(row: ProposalRow) -> bytes:
+    return context_of(
+        "proposal",
+        row.context_id.encode(),
+        row.slot.encode(),
+        u64(row.generation),
+        row.proposal_id.encode(),
+        (row.grant_id or "").encode(),
+        row.principal.encode(),
+        row.state.encode(),
+        u64(row.created_ms),
+        u64(row.expires_ms),
     )
 
 

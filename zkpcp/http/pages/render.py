@@ -51,6 +51,7 @@ class Nav:
             Link(f"{self.base_path}/", "Home"),
             Link(f"{self.base_path}/profile", "Profile"),
             Link(f"{self.base_path}/pages", "Memory"),
+            Link(f"{self.base_path}/review", "Review"),
             Link(f"{self.base_path}/log", "Access log"),
         )
 

@@ -24,6 +24,7 @@ from zkpcp.http.pages import (
     people,
     profile,
     public,
+    review,
     sessions,
     set_up,
 )
@@ -71,6 +72,10 @@ def page_router(web: Web) -> APIRouter:
     add("POST", f"{base}/partitions", partitions.create)
     add("POST", f"{base}/partitions/describe", partitions.describe)
     add("POST", f"{base}/partitions/access", partitions.access)
+    add("GET", f"{base}/review", review.show)
+    add("POST", f"{base}/review", review.switch)
+    add("GET", f"{base}/review/{{proposal_id}}", review.show_proposal)
+    add("POST", f"{base}/review/{{proposal_id}}", review.resolve)
     add("GET", f"{base}/profile", profile.show)
     add("GET", f"{base}/pages", browse.show_pages)
     add("POST", f"{base}/pages", browse.rebuild)

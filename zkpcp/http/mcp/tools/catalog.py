@@ -9,12 +9,14 @@ from zkpcp.http.mcp.tools.handoff_list import HandoffList
 from zkpcp.http.mcp.tools.handoff_write import HandoffWrite
 from zkpcp.http.mcp.tools.memory_delete import MemoryDelete
 from zkpcp.http.mcp.tools.memory_list import MemoryList
+from zkpcp.http.mcp.tools.memory_propose import MemoryPropose
 from zkpcp.http.mcp.tools.memory_read import MemoryRead
 from zkpcp.http.mcp.tools.memory_search import MemorySearch
 from zkpcp.http.mcp.tools.memory_write import MemoryWrite
 from zkpcp.http.mcp.tools.partition_list import PartitionList
 from zkpcp.http.mcp.tools.profile_get import ProfileGet
 from zkpcp.http.mcp.tools.profile_update import ProfileUpdate
+from zkpcp.http.mcp.tools.review_list import ReviewList
 from zkpcp.usecases.access import Caller
 from zkpcp.usecases.services import Services
 
@@ -29,6 +31,8 @@ def tool_catalog(services: Services) -> Catalog[Caller]:
             MemoryList(services),
             MemoryWrite(services),
             MemoryDelete(services),
+            MemoryPropose(services),
+            ReviewList(services),
             PartitionList(services),
             ProfileGet(services),
             ProfileUpdate(services),

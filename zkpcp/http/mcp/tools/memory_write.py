@@ -43,8 +43,8 @@ DEFINITION: Final = ToolDefinition(
     output_schema=parts.closed(
         {
             "path": {"type": "string"},
-            "id": {"type": "string"},
-            "updated": parts.INSTANT,
+            "id": {"type": ["string", "null"]},
+            "updated": {"type": ["string", "null"], "format": "date-time"},
             "created": {"type": "boolean"},
             "applied": {"type": "boolean"},
             "proposal_id": {"type": ["string", "null"]},
@@ -75,6 +75,16 @@ class MemoryWrite:
                 frontmatter=take.optional_object(arguments, "frontmatter"),
                 expected_updated=take.optional_text(arguments, "expected_updated"),
             )
+        if written.proposal_id is not None:
+            waits: JsonObject = {
+                "path": written.path,
+                "id": None,
+                "updated": None,
+                "created": False,
+                "applied": False,
+                "proposal_id": written.proposal_id,
+            }
+            return ToolResult(waits, f"Not saved: it waits for review as {written.proposal_id}.")
         structured: JsonObject = {
             "path": written.path,
             "id": written.page_id,
