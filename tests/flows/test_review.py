@@ -9,7 +9,7 @@ import pytest
 
 from tests.flows.test_pages import browsing, form_token, owner, set_up
 from tests.flows.tools_support import Doors
-from tests.flows.usecase_support import Hand, World
+from tests.flows.usecase_support import Hand, World, every_store
 from tests.support.page_server import NoLimiter, page_server
 from zkpcp.core.access import ReviewMode
 from zkpcp.core.discovery import FEATURES
@@ -40,6 +40,7 @@ async def listed(hand: Hand, state: ProposalState = "proposed") -> list[str]:
     return [item.proposal_id for item in found.proposals]
 
 
+@every_store
 @pytest.mark.requirement("MEM-15")
 async def test_a_proposal_is_no_part_of_memory_until_it_is_approved(stored_world: World) -> None:
     world = stored_world
@@ -79,8 +80,8 @@ async def test_an_approved_page_says_who_wrote_and_who_verified_it(world: World)
     stamps = page.frontmatter["review"]
     assert isinstance(stamps, dict)
     assert (page.title, page.body, page.source["principal"]) == ("Better", "two", "human:bea")
-    assert (stamps["state"], stamps["generated"]["by"]) == ("approved", "human:bea")  # type: ignore[index,call-overload]
-    assert stamps["verified"][0]["by"] == "human:owner"  # type: ignore[index,call-overload]
+    assert (stamps["state"], stamps["generated"]["by"]) == ("approved", "human:bea")
+    assert stamps["verified"][0]["by"] == "human:owner"
 
 
 @pytest.mark.requirement("MEM-16", "ERA-08")
@@ -98,7 +99,7 @@ async def test_a_rejected_proposal_stays_for_its_author_and_then_ends(world: Wor
         assert await client.paths() == []
         stamps = found.proposals[0].page.frontmatter["review"]
     assert isinstance(stamps, dict)
-    assert (stamps["state"], stamps["rejected"]["by"]) == ("rejected", "human:owner")  # type: ignore[index,call-overload]
+    assert (stamps["state"], stamps["rejected"]["by"]) == ("rejected", "human:owner")
     world.clock.advance(31 * DAY_MS)
     await housekeeping.sweep(world.services, world.context)
     assert [row.proposal_id for row in world.tables().proposals.values()] == [waits]
