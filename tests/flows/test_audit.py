@@ -39,6 +39,7 @@ from zkpcp.ports import (
     Pages,
     Partitions,
     Profiles,
+    Proposals,
     Store,
     Transaction,
 )
@@ -231,6 +232,10 @@ class _FullLogTransaction:
     @property
     def counters(self) -> Counters:
         return self._tx.counters
+
+    @property
+    def proposals(self) -> Proposals:
+        return self._tx.proposals
 
     @property
     def index(self) -> Index:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -30,7 +30,8 @@ from zkpcp.usecases.extensions import set_extension
 from zkpcp.usecases.grants import create_grant, list_grants, revoke_grant
 from zkpcp.usecases.issuing import IssuedTokens
 from zkpcp.usecases.joining import join
-from zkpcp.usecases.session import open_session, recover, sign_in
+from zkpcp.usecases.services import Services
+from zkpcp.usecases.session import OpenSession, open_session, recover, sign_in
 from zkpcp.usecases.token import exchange
 
 BOBS = "six otters by the mill"
@@ -514,14 +515,17 @@ async def test_a_partitions_last_reader_is_not_suspended_or_removed(shared: Worl
     assert await role_of(shared, "human:bob") == MEMBER
 
 
-async def test_what_a_member_left_in_quarantine_is_let_in_before_they_go(shared: World) -> None:
+@pytest.mark.parametrize("end", [principals.remove, principals.suspend])
+async def test_what_a_member_left_in_quarantine_is_let_in_before_they_go(
+    shared: World, end: Callable[[Services, OpenSession, str], Awaitable[None]]
+) -> None:
     await joined(shared)
     granted = await granted_by(shared, "bob", "memory:read", "memory:write")
     async with shared.client(granted) as client:
         await client.write("theirs", "leeks", sensitivity="sensitive")
 
     async with shared.open() as session:
-        await principals.remove(shared.services, session, "human:bob")
+        await end(shared.services, session, "human:bob")
 
     async with shared.owner() as owner:
         page = await owner.read("theirs")

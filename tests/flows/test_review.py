@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
@@ -15,9 +16,12 @@ from zkpcp.core.access import ReviewMode
 from zkpcp.core.discovery import FEATURES
 from zkpcp.core.stored import ProposalState
 from zkpcp.errors import ConflictError, ForbiddenError, NotFoundError, TooLargeError
+from zkpcp.testing import MemoryStore
 from zkpcp.usecases import housekeeping, principals, proposals, review
 from zkpcp.usecases.access import acting_as
 from zkpcp.usecases.forget import delete_page
+from zkpcp.usecases.services import Services
+from zkpcp.usecases.session import OpenSession
 from zkpcp.usecases.verify import verify_context
 
 DAY_MS = 24 * 3600 * 1000
@@ -249,6 +253,26 @@ async def test_a_member_without_the_right_proposes_and_resolves_nothing(world: W
         assert await listed(client) == []
         with pytest.raises(NotFoundError):
             await review.reject(client.services, client.who, proposal_id)
+
+
+@pytest.mark.parametrize("end", [principals.suspend, principals.remove])
+async def test_what_a_member_proposed_in_confidence_outlives_their_time_here(
+    end: Callable[[Services, OpenSession, str], Awaitable[None]],
+) -> None:
+    world = await World.founded(MemoryStore(), kind="team")
+    await turn(world)
+    member = await world.join("bea")
+    async with world.client(await world.grant(*PROPOSER, member=member)) as client:
+        proposal_id = await propose(client, "health", "allergic to nuts", sensitivity="sensitive")
+
+    async with world.open() as session:
+        await end(world.services, session, "human:bea")
+    await world.refresh()
+
+    async with world.owner() as hand:
+        assert await listed(hand) == [proposal_id]
+        await review.approve(hand.services, hand.who, proposal_id, seen_updated="")
+        assert (await hand.read("health")).source["principal"] == "human:bea"
 
 
 async def test_verification_looks_at_proposals_too(world: World) -> None:

@@ -19,6 +19,7 @@ from zkpcp.usecases.indexed import open_index
 from zkpcp.usecases.indexing import rebuild_index
 
 BACK_TO_0001 = (
+    "drop table proposals",
     "drop table invites",
     "alter table audit_entries drop column partitions",
     "alter table rosters drop column features",

@@ -167,9 +167,11 @@ async def add_agent(services: Services, session: OpenSession, *, agent: str, rig
 async def suspend(services: Services, session: OpenSession, principal: str) -> None:
     """End a member's sessions and take every key away, until ``resume``; their grants answer ``locked`` meanwhile.
 
-    Raises NotFoundError for no such member, InvalidInputError when nobody else could read a partition.
+    What they left in quarantine is let in before, while their signature still counts. Raises NotFoundError for no such
+    member, InvalidInputError when nobody else could read a partition.
     """
     _require_role(session, principal, MEMBER)
+    await _admit_quarantined(services, session)
     context_id = session.context.context_id
     async with services.store.write() as tx:
         await change_roster(tx, session, partial(_with_role, principal=principal, role=SUSPENDED))
