@@ -34,6 +34,7 @@ from zkpcp.usecases.forget import delete_page
 from zkpcp.usecases.grants import create_grant
 from zkpcp.usecases.profile import update_profile
 from zkpcp.usecases.remember import write_page
+from zkpcp.usecases.review import propose_page, set_review
 from zkpcp.usecases.session import open_session, sign_in
 
 PASSPHRASE = "four plain words here"
@@ -171,6 +172,15 @@ async def fill_the_context(server: PageServer) -> None:
         await update_profile(services, owner, patch=patch)
         conditions: JsonValue = [{"name": "hay fever", "since": "2020-04-01", "notes": "pollen " * 40}]
         await update_profile(services, owner, patch={"conditions": conditions}, namespace="pcp.health")
+    async with open_session(services, context, token) as session:
+        await set_review(services, session, "proposals")
+    async with services.store.read() as tx:
+        context = await tx.contexts.by_handle("ada")
+    assert context is not None
+    async with open_session(services, context, token) as session:
+        proposer = acting_as(session)
+        for path in ("notes/walks", f"notes/new-{LONG}"):
+            await propose_page(services, proposer, path=path, body=f"# {LONG}\n\nShorter, and {LONG}.\n")
 
 
 @pytest.mark.requirement("KEY-13")
@@ -333,6 +343,10 @@ async def test_every_page_fits_its_screen_and_loads_what_it_asks_for(
         await fill_the_context(visit.server)
         await visit.open("/c/ada/pages")
         page_link = await visit.page.get_by_role("link", name="Walks").get_attribute("href")
+        await visit.open("/c/ada/review")
+        proposal_links = await visit.page.locator("main a[href*='/review/']").all()
+        proposed = [await link.get_attribute("href") or "" for link in proposal_links]
+        assert len(proposed) == 2
         for path in (
             "/",
             "/c/ada/",
@@ -341,6 +355,8 @@ async def test_every_page_fits_its_screen_and_loads_what_it_asks_for(
             f"{page_link}/history",
             f"{page_link}/history/1",
             "/c/ada/profile",
+            "/c/ada/review",
+            *proposed,
             "/c/ada/deleted",
             "/c/ada/log",
             "/c/ada/sign-in",
