@@ -16,33 +16,14 @@ import mcp
 import pytest
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from mcp.shared.auth import OAuthClientMetadata
 
 from tests.flows.oauth_support import boxes, hidden, leaving
 from tests.live.owner import PASSPHRASE, Connection, connected
+from tests.support.oauth_wallet import Wallet
 from tests.support.server import RunningServer
 
 REDIRECT_URI = "http://127.0.0.1:33418/callback"
-
-
-@dataclass
-class Kept:
-    """What the client keeps between its starts."""
-
-    tokens: OAuthToken | None = None
-    client: OAuthClientInformationFull | None = None
-
-    async def get_tokens(self) -> OAuthToken | None:
-        return self.tokens
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        self.tokens = tokens
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return self.client
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        self.client = client_info
 
 
 @dataclass
@@ -75,7 +56,7 @@ class Person:
         return AuthorizationCodeResult(**self.callback)
 
 
-def provider(connection: Connection, kept: Kept, person: Person) -> OAuthClientProvider:
+def provider(connection: Connection, kept: Wallet, person: Person) -> OAuthClientProvider:
     metadata = OAuthClientMetadata.model_validate({"redirect_uris": [REDIRECT_URI], "client_name": "Example client"})
     return OAuthClientProvider(
         server_url=connection.mcp_url,
@@ -98,7 +79,7 @@ async def connecting(connection: Connection, auth: OAuthClientProvider) -> Async
 @pytest.mark.requirement("AUTH-10", "AUTH-13", "AUTH-17", "AUTH-21", "AUTH-34", "AUTH-39", "AUTH-40")
 async def test_an_unprepared_client_connects_with_one_scope_declined(server: RunningServer) -> None:
     connection = await connected(server)
-    kept, person = Kept(), Person(PASSPHRASE, declines=("memory:write",))
+    kept, person = Wallet(), Person(PASSPHRASE, declines=("memory:write",))
 
     async with connecting(connection, provider(connection, kept, person)) as client:
         tools = [tool.name for tool in (await client.list_tools()).tools]
@@ -117,7 +98,7 @@ async def test_an_unprepared_client_connects_with_one_scope_declined(server: Run
 @pytest.mark.requirement("AUTH-27", "AUTH-30")
 async def test_a_connected_client_renews_its_tokens_without_the_person(sqlite_server: RunningServer) -> None:
     connection = await connected(sqlite_server)
-    kept, person = Kept(), Person(PASSPHRASE)
+    kept, person = Wallet(), Person(PASSPHRASE)
     auth = provider(connection, kept, person)
     async with connecting(connection, auth) as client:
         written = await client.call_tool("memory_write", {"path": "a", "body": "kept"})

@@ -35,7 +35,7 @@ from zkpcp.errors import (
     UnavailableError,
     ZkpcpError,
 )
-from zkpcp.http.pages.render import Pages
+from zkpcp.http.pages.render import Pages, as_sentence
 from zkpcp.ports import Entropy
 
 _STATUS: Final[tuple[tuple[type[RefusedError], HTTPStatus], ...]] = (
@@ -174,7 +174,7 @@ def _answer(
 ) -> Response:
     if _wants_page(request):
         title = _TITLES.get(status, "That did not work")
-        return pages.error_page(status, title, _sentence(text), next_step)
+        return pages.error_page(status, title, as_sentence(text), next_step)
     return JSONResponse({"error": code, "error_description": text}, status, _NO_STORE)
 
 
@@ -185,7 +185,3 @@ def _wants_page(request: Request) -> bool:
     # No route: a person who mistyped an address gets a page, a program JSON; well-known documents are for programs.
     # Not request.url: the standard library keeps the last URLs that it took apart (KEY-04).
     return "/.well-known/" not in request.scope["path"] and "text/html" in request.headers.get("accept", "")
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}".rstrip(".") + "."

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zkpcp.core.audit import Action, Channel
+from zkpcp.core.audit import Action
 from zkpcp.core.extensions import Extension, available
 from zkpcp.errors import ForbiddenError, NotFoundError
-from zkpcp.usecases.audit_log import record
+from zkpcp.usecases.managing import record_managed
 from zkpcp.usecases.services import Services
 from zkpcp.usecases.session import OpenSession
 
@@ -48,12 +48,5 @@ async def set_extension(services: Services, session: OpenSession, extension_id: 
         else:
             changed = await tx.contexts.disable_extension(context.context_id, extension.id)
         if changed:
-            await record(
-                tx,
-                services,
-                context.context_id,
-                action=Action.EXTENSION_ENABLED if enabled else Action.EXTENSION_DISABLED,
-                channel=Channel.MANAGEMENT,
-                actor=session.actor,
-                categories=(extension.stem,),
-            )
+            action = Action.EXTENSION_ENABLED if enabled else Action.EXTENSION_DISABLED
+            await record_managed(tx, services, session, action, (extension.stem,))

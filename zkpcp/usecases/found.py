@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 
 from zkpcp.core import profile as profile_format
@@ -12,10 +11,11 @@ from zkpcp.core.stored import FIRST_PERSON, ContextRow, ProfileChangeRow, Profil
 from zkpcp.errors import ConflictError, InvalidInputError, Violation
 from zkpcp.usecases.audit_log import record
 from zkpcp.usecases.profile import own_namespace
+from zkpcp.usecases.seed_wraps import wrap_under_both
 from zkpcp.usecases.services import Services
-from zkpcp.vault import holders, records, seeds
+from zkpcp.vault import holders, records
 from zkpcp.vault.holders import Founding
-from zkpcp.vault.secrets import RecoveryCode, check_passphrase, new_recovery_code, passphrase_bytes, wipe
+from zkpcp.vault.secrets import RecoveryCode, check_passphrase, new_recovery_code
 
 KINDS = ("personal", "work", "team")
 
@@ -71,7 +71,9 @@ async def found_context(
     code = new_recovery_code(services.entropy)
     try:
         profile = _first_profile(services, context, founding, name) if name else None
-        wraps = await _wraps(services, context, founding, passphrase, code)
+        wraps = await wrap_under_both(
+            services, context.context_id, context.owner, founding.opened, passphrase=passphrase, code=code
+        )
         await _save(services, context, founding, wraps, profile)
     finally:
         founding.opened.seed.wipe()
@@ -87,27 +89,6 @@ def _check_organization(organization: str, kind: str, principal: str) -> None:
     if kind == "personal" or principal != FIRST_PERSON:
         rule = "must be left out for a personal context: no organization has a part in it"
         raise InvalidInputError("the organization is not valid", [Violation("organization", rule)])
-
-
-async def _wraps(
-    services: Services, context: ContextRow, founding: Founding, passphrase: str, code: RecoveryCode
-) -> tuple[SeedWrapRow, SeedWrapRow]:
-    place = (context.context_id, context.owner, founding.opened)
-    secret = passphrase_bytes(passphrase)
-    try:
-        async with services.passphrase_gate:
-            under_passphrase = await asyncio.to_thread(
-                seeds.wrap_with_passphrase,
-                secret,
-                *place,
-                argon2=services.argon2,
-                now_ms=context.created_ms,
-                entropy=services.entropy,
-            )
-    finally:
-        wipe(secret)
-    under_code = seeds.wrap_with_recovery_code(code, *place, now_ms=context.created_ms, entropy=services.entropy)
-    return under_passphrase, under_code
 
 
 async def _save(

@@ -23,10 +23,11 @@ from zkpcp.core.scopes import (
     scopes_of_role,
 )
 from zkpcp.core.stored import ClientRow, ContextRow, GrantRow
-from zkpcp.errors import ConflictError, InvalidInputError, LockedError, NotFoundError, Violation
+from zkpcp.errors import InvalidInputError, NotFoundError, Violation
 from zkpcp.ports import Transaction
 from zkpcp.usecases.audit_log import record
 from zkpcp.usecases.issuing import IssuedTokens, issue
+from zkpcp.usecases.roster_changes import hold_open
 from zkpcp.usecases.services import Services
 from zkpcp.usecases.session import OpenSession
 from zkpcp.vault import holders
@@ -169,11 +170,7 @@ async def add_grant(
     Raises ConflictError when the roster changed since the session was opened: the keyring would be of an older state;
     LockedError while the context is locked.
     """
-    roster = await tx.contexts.roster(made.row.context_id, lock=True)
-    if await tx.contexts.locked_ms(made.row.context_id) is not None:
-        raise LockedError("this context is locked; unlock it on its home page first")
-    if roster is None or roster.version != session.keyring.roster.version:
-        raise ConflictError("the context changed meanwhile; try again")
+    await hold_open(tx, session)
     await tx.grants.add_grant(made.row, made.keyring)
     await record(
         tx,

@@ -6,14 +6,14 @@ here needs a key of the context; the newcomer learns the owner's key from behind
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 
 from zkpcp.core.audit import Action, Channel
 from zkpcp.core.grants import Actor
-from zkpcp.core.stored import ContextRow, InviteRow, SeedWrapRow
+from zkpcp.core.stored import ContextRow, InviteRow
 from zkpcp.errors import CorruptError, NotFoundError
 from zkpcp.usecases.audit_log import record
+from zkpcp.usecases.seed_wraps import wrap_under_both
 from zkpcp.usecases.services import Services
 from zkpcp.vault import holders, invites, seeds
 from zkpcp.vault.secrets import (
@@ -22,8 +22,6 @@ from zkpcp.vault.secrets import (
     invite_lookup_id,
     new_recovery_code,
     parse_recovery_code,
-    passphrase_bytes,
-    wipe,
 )
 from zkpcp.vault.seeds import OpenedSeed
 
@@ -56,7 +54,9 @@ async def join(services: Services, context: ContextRow | None, *, code: str, pas
         try:
             now_ms = services.clock.now_ms()
             keys = invites.joined_keys(invited, row, holders.new_member(row.principal, seed), now_ms)
-            wraps = await _wraps(services, row, opened, passphrase, own_code, now_ms)
+            wraps = await wrap_under_both(
+                services, row.context_id, row.principal, opened, passphrase=passphrase, code=own_code
+            )
         finally:
             seed.wipe()
     finally:
@@ -90,23 +90,3 @@ async def _offered(services: Services, context: ContextRow, code: RecoveryCode) 
     if memory is None:  # raised out here: the exception keeps nothing of what failed
         raise NotFoundError(_NO_INVITE)
     return row, memory
-
-
-async def _wraps(
-    services: Services, row: InviteRow, opened: OpenedSeed, passphrase: str, code: RecoveryCode, now_ms: int
-) -> tuple[SeedWrapRow, SeedWrapRow]:
-    place = (row.context_id, row.principal, opened)
-    secret = passphrase_bytes(passphrase)
-    try:
-        async with services.passphrase_gate:
-            under_passphrase = await asyncio.to_thread(
-                seeds.wrap_with_passphrase,
-                secret,
-                *place,
-                argon2=services.argon2,
-                now_ms=now_ms,
-                entropy=services.entropy,
-            )
-    finally:
-        wipe(secret)
-    return under_passphrase, seeds.wrap_with_recovery_code(code, *place, now_ms=now_ms, entropy=services.entropy)

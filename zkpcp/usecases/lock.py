@@ -10,16 +10,18 @@ It does NOT help against somebody who had a copy of the database before, togethe
 
 from __future__ import annotations
 
-from zkpcp.core.audit import Action, Channel, Outcome
-from zkpcp.core.grants import Actor
+from typing import Final
+
+from zkpcp.core.audit import Action, Outcome
 from zkpcp.core.roster import CONTROLLER
 from zkpcp.errors import ConflictError, CorruptError
-from zkpcp.ports import Transaction
-from zkpcp.usecases.audit_log import record
+from zkpcp.usecases.managing import record_managed
 from zkpcp.usecases.roster_changes import CHANGED_MEANWHILE, require_owner, still_acts
 from zkpcp.usecases.services import Services
 from zkpcp.usecases.session import OpenSession
 from zkpcp.vault import holders
+
+_KEYS: Final = ("keys",)
 
 
 async def lock_context(services: Services, session: OpenSession) -> None:
@@ -32,7 +34,7 @@ async def lock_context(services: Services, session: OpenSession) -> None:
             raise ConflictError("the context is locked already")
         await tx.grants.delete_keyrings_but(context_id, "principal", session.principal)
         await tx.credentials.end_all_sessions(context_id)
-        await _record(tx, services, session, Action.CONTEXT_LOCKED)
+        await record_managed(tx, services, session, Action.CONTEXT_LOCKED, _KEYS)
 
 
 async def unlock_context(services: Services, session: OpenSession) -> int:
@@ -59,29 +61,11 @@ async def unlock_context(services: Services, session: OpenSession) -> int:
             try:
                 keyring = holders.reseal_grant(keys, grant, offer)
             except CorruptError:
-                await _record(tx, services, session, Action.TAMPERING_FOUND, Outcome.ERROR, grant.actor)
+                await record_managed(
+                    tx, services, session, Action.TAMPERING_FOUND, _KEYS, outcome=Outcome.ERROR, actor=grant.actor
+                )
                 continue
             await tx.grants.put_keyring(keyring)
             sealed += 1
-        await _record(tx, services, session, Action.CONTEXT_UNLOCKED)
+        await record_managed(tx, services, session, Action.CONTEXT_UNLOCKED, _KEYS)
     return sealed
-
-
-async def _record(
-    tx: Transaction,
-    services: Services,
-    session: OpenSession,
-    action: str,
-    outcome: Outcome = Outcome.OK,
-    actor: Actor | None = None,
-) -> None:
-    await record(
-        tx,
-        services,
-        session.context.context_id,
-        action=action,
-        channel=Channel.MANAGEMENT,
-        outcome=outcome,
-        actor=actor or session.actor,
-        categories=("keys",),
-    )

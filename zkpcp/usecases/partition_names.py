@@ -69,8 +69,9 @@ class PartitionNames:
 _ONLY_MAIN = PartitionNames(MappingProxyType({MAIN_PARTITION: MAIN}))
 
 
-async def names_for(tx: Transaction, acting: Acting) -> PartitionNames:
-    """The directory as this caller may see it."""
+async def partition_names(tx: Transaction, call: Call) -> PartitionNames:
+    """The directory as this caller may see it; an act that opens a name of it has opened something."""
+    acting = call.acting
     if not acting.context.is_partitioned and len(acting.keys.roster.partitions) == 1:
         return _ONLY_MAIN
     # Rights without a scope that opens the partition give no key to its name.
@@ -79,14 +80,8 @@ async def names_for(tx: Transaction, acting: Acting) -> PartitionNames:
     opened = {row.partition_id: sealing.open_partition(acting.keys, row) for row in rows if row.partition_id in mine}
     if MAIN_PARTITION in acting.rights:
         opened[MAIN_PARTITION] = MAIN
+    call.decrypted = call.decrypted or any(each != MAIN_PARTITION for each in opened)
     return PartitionNames(MappingProxyType(opened))
-
-
-async def partition_names(tx: Transaction, call: Call) -> PartitionNames:
-    """The same within an act, which then has opened something."""
-    found = await names_for(tx, call.acting)
-    call.decrypted = call.decrypted or any(each != MAIN_PARTITION for each in found.by_id)
-    return found
 
 
 def default_partition(acting: Acting, right: Right = "write") -> str:

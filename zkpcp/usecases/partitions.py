@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
+from typing import Final
 
 from zkpcp.core.access import (
     ALL_RIGHTS,
@@ -21,15 +22,15 @@ from zkpcp.core.access import (
     parse_partition_name,
     with_rights,
 )
-from zkpcp.core.audit import Action, Channel
+from zkpcp.core.audit import Action
 from zkpcp.core.partitions import MAIN, Partition
 from zkpcp.core.roster import Roster
 from zkpcp.core.slots import MAIN_PARTITION
 from zkpcp.errors import ConflictError, ForbiddenError, InvalidInputError, NotFoundError, Violation
 from zkpcp.ports import Transaction
 from zkpcp.usecases.access import Acting, acting_as
-from zkpcp.usecases.audit_log import record
 from zkpcp.usecases.call import calling
+from zkpcp.usecases.managing import record_managed
 from zkpcp.usecases.partition_names import partition_names
 from zkpcp.usecases.roster_changes import change_roster, require_owner
 from zkpcp.usecases.services import Services
@@ -41,6 +42,8 @@ SCOPE_OF: Mapping[Right, str] = MappingProxyType(
     {"read": "memory:read", "write": "memory:write", "propose": "memory:propose", "review": "review:read"}
 )
 """The scope without which a right is of no use to a client."""
+
+_CATEGORIES: Final = ("memory", "keys")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -164,16 +167,7 @@ async def set_access(
         raise InvalidInputError("the access list is not valid", [Violation("access", "must name people who belong")])
     async with services.store.write() as tx:
         await change_roster(tx, session, partial(_with_access, partition_id=partition_id, access=access))
-        await record(
-            tx,
-            services,
-            session.context.context_id,
-            action=Action.ACCESS_CHANGED,
-            channel=Channel.MANAGEMENT,
-            actor=session.actor,
-            categories=("memory", "keys"),
-            partitions=(partition_id,),
-        )
+        await record_managed(tx, services, session, Action.ACCESS_CHANGED, _CATEGORIES, partitions=(partition_id,))
 
 
 def explicit(roster: Roster) -> AccessLists:
@@ -214,17 +208,7 @@ async def _put(
 ) -> None:
     now_ms = services.clock.now_ms()
     await tx.partitions.put(sealing.seal_partition(session.keyring, partition, version, now_ms, services.entropy))
-    await record(
-        tx,
-        services,
-        session.context.context_id,
-        action=action,
-        channel=Channel.MANAGEMENT,
-        actor=session.actor,
-        categories=("memory", "keys"),
-        partitions=(partition.id,),
-        decrypted=True,
-    )
+    await record_managed(tx, services, session, action, _CATEGORIES, partitions=(partition.id,), decrypted=True)
 
 
 def _usable(acting: Acting, rights: frozenset[Right] | tuple[()]) -> tuple[Right, ...]:

@@ -24,10 +24,10 @@ from zkpcp.core.stored import GrantRow, InviteRow
 from zkpcp.errors import ConflictError, CorruptError, ForbiddenError, InvalidInputError, NotFoundError, Violation
 from zkpcp.ports import Transaction
 from zkpcp.usecases.access import acting_as
-from zkpcp.usecases.audit_log import record
 from zkpcp.usecases.call import calling
 from zkpcp.usecases.grants import end_grant
 from zkpcp.usecases.inbox import admit_waiting
+from zkpcp.usecases.managing import record_managed
 from zkpcp.usecases.partitions import explicit
 from zkpcp.usecases.proposals import settle_quarantined
 from zkpcp.usecases.roster_changes import change_roster, require_owner
@@ -38,6 +38,7 @@ from zkpcp.vault.secrets import RecoveryCode, new_recovery_code
 
 INVITE_LIFETIME_S: Final = 7 * 24 * 3600
 MAX_PRINCIPALS: Final = 200
+_CATEGORIES: Final = ("principals", "keys")
 _ALONE: Final = "a personal context has one person; set up a team context to share one"
 
 
@@ -112,7 +113,7 @@ async def invite(services: Services, session: OpenSession, *, principal: str, ri
                     raise ConflictError("somebody has joined by this id already")
                 await tx.invites.delete(context_id, earlier.lookup_id)
         await tx.invites.add(row)
-        await _record(tx, services, session, Action.PRINCIPAL_INVITED)
+        await record_managed(tx, services, session, Action.PRINCIPAL_INVITED, _CATEGORIES)
     return Invited(principal, code, row.expires_ms)
 
 
@@ -126,7 +127,7 @@ async def withdraw_invite(services: Services, session: OpenSession, principal: s
             raise NotFoundError("there is no such invite")
         for row in mine:
             await _end_invite(tx, row)
-        await _record(tx, services, session, Action.INVITE_WITHDRAWN)
+        await record_managed(tx, services, session, Action.INVITE_WITHDRAWN, _CATEGORIES)
 
 
 async def admit_joined(services: Services, session: OpenSession) -> tuple[str, ...]:
@@ -161,7 +162,7 @@ async def add_agent(services: Services, session: OpenSession, *, agent: str, rig
     async with services.store.write() as tx:
         entry = Principal(agent, b"", b"", AGENT)
         await change_roster(tx, session, partial(_with_principal, entry=entry, rights=rights))
-        await _record(tx, services, session, Action.PRINCIPAL_ADDED)
+        await record_managed(tx, services, session, Action.PRINCIPAL_ADDED, _CATEGORIES)
 
 
 async def suspend(services: Services, session: OpenSession, principal: str) -> None:
@@ -179,7 +180,7 @@ async def suspend(services: Services, session: OpenSession, principal: str) -> N
         await tx.grants.delete_keyrings(context_id, "principal", principal)
         for grant in await _grants_of(tx, context_id, principal):
             await tx.grants.delete_keyrings(context_id, "grant", grant.grant_id)
-        await _record(tx, services, session, Action.PRINCIPAL_SUSPENDED)
+        await record_managed(tx, services, session, Action.PRINCIPAL_SUSPENDED, _CATEGORIES)
 
 
 async def resume(services: Services, session: OpenSession, principal: str) -> None:
@@ -187,7 +188,7 @@ async def resume(services: Services, session: OpenSession, principal: str) -> No
     _require_role(session, principal, SUSPENDED)
     async with services.store.write() as tx:
         await change_roster(tx, session, partial(_with_role, principal=principal, role=MEMBER))
-        await _record(tx, services, session, Action.PRINCIPAL_RESUMED)
+        await record_managed(tx, services, session, Action.PRINCIPAL_RESUMED, _CATEGORIES)
 
 
 async def remove(services: Services, session: OpenSession, principal: str) -> None:
@@ -207,7 +208,7 @@ async def remove(services: Services, session: OpenSession, principal: str) -> No
         await tx.credentials.end_sessions_of(context_id, principal)
         await tx.credentials.delete_wraps(context_id, principal)
         await tx.grants.delete_keyrings(context_id, "principal", principal)
-        await _record(tx, services, session, Action.PRINCIPAL_REMOVED)
+        await record_managed(tx, services, session, Action.PRINCIPAL_REMOVED, _CATEGORIES)
 
 
 async def _admit(tx: Transaction, services: Services, session: OpenSession, row: InviteRow) -> bool:
@@ -221,13 +222,13 @@ async def _admit(tx: Transaction, services: Services, session: OpenSession, row:
     roster = session.keyring.roster
     if entry is None or roster.principal(entry.principal) is not None or entry.principal in roster.removed:
         await _end_invite(tx, row)
-        await _record(tx, services, session, Action.TAMPERING_FOUND, Outcome.ERROR)
+        await record_managed(tx, services, session, Action.TAMPERING_FOUND, _CATEGORIES, outcome=Outcome.ERROR)
         return False
     # A partition may have gone from the list of what there is since; the rights in the others hold.
     known = {each: held for each, held in rights.items() if each in roster.partitions}
     await change_roster(tx, session, partial(_with_principal, entry=entry, rights=known))
     await tx.invites.delete(context_id, row.lookup_id)
-    await _record(tx, services, session, Action.PRINCIPAL_ADDED)
+    await record_managed(tx, services, session, Action.PRINCIPAL_ADDED, _CATEGORIES)
     return True
 
 
@@ -297,18 +298,3 @@ def _require_role(session: OpenSession, principal: str, *roles: str) -> None:
         raise ForbiddenError("the controller of a context cannot be suspended or removed")
     if role not in roles:
         raise NotFoundError("there is nobody of this id and state")
-
-
-async def _record(
-    tx: Transaction, services: Services, session: OpenSession, action: str, outcome: Outcome = Outcome.OK
-) -> None:
-    await record(
-        tx,
-        services,
-        session.context.context_id,
-        action=action,
-        channel=Channel.MANAGEMENT,
-        outcome=outcome,
-        actor=session.actor,
-        categories=("principals", "keys"),
-    )

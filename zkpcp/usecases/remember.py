@@ -73,9 +73,7 @@ async def write_page(
     async with calling(services, acting, ACTION, "memory") as call:
         if "memory:write" not in acting.scopes:
             raise ForbiddenError("writing pages needs another scope", ("memory:write",))
-        draft = page_format.draft(path, body, frontmatter, services.page_limits)
-        check_draft(draft, now_ms=services.clock.now_ms())
-        expected_ms = parse_expected(expected_updated)
+        draft, expected_ms = read_draft(services, path, body, frontmatter, expected_updated)
         # What this caller may read is no occupied path to it, also while it waits in quarantine.
         await admit_waiting(call)
         async with services.store.write() as tx:
@@ -207,6 +205,15 @@ async def replace_page(
     await index_page(tx, services, acting, page.id, before=row, after=page, terms=terms)
     await trim_history(tx, services, acting.context_id, page.id)
     return page
+
+
+def read_draft(
+    services: Services, path: str, body: str, frontmatter: Mapping[str, object] | None, expected_updated: str | None
+) -> tuple[Draft, int | None]:
+    """What a client wants a page to be, and which version it has seen. Raises InvalidInputError, TooLargeError."""
+    draft = page_format.draft(path, body, frontmatter, services.page_limits)
+    check_draft(draft, now_ms=services.clock.now_ms())
+    return draft, parse_expected(expected_updated)
 
 
 def check_draft(draft: Draft, *, now_ms: int) -> None:

@@ -23,9 +23,9 @@ from zkpcp.core.stored import ProposalPlace, ProposalRow, ProposalState
 from zkpcp.errors import ConflictError, ForbiddenError, NotFoundError, TamperedError
 from zkpcp.ports import Transaction
 from zkpcp.usecases.access import Acting
-from zkpcp.usecases.audit_log import record
 from zkpcp.usecases.call import Call, calling
 from zkpcp.usecases.inbox import admit_waiting
+from zkpcp.usecases.managing import record_managed
 from zkpcp.usecases.partition_names import partition_names
 from zkpcp.usecases.proposals import REJECTED_MS, open_row, review_slots, store_proposal
 from zkpcp.usecases.remember import (
@@ -36,6 +36,7 @@ from zkpcp.usecases.remember import (
     create_page,
     page_at,
     parse_expected,
+    read_draft,
     replace_page,
 )
 from zkpcp.usecases.roster_changes import change_roster
@@ -82,15 +83,7 @@ async def set_review(services: Services, session: OpenSession, mode: ReviewMode)
     """Say whether writes wait for review. Raises ForbiddenError for anybody but the controller."""
     async with services.store.write() as tx:
         await change_roster(tx, session, lambda roster: replace(roster, review=mode))
-        await record(
-            tx,
-            services,
-            session.context.context_id,
-            action=Action.REVIEW_CHANGED,
-            channel=Channel.MANAGEMENT,
-            actor=session.actor,
-            categories=("memory",),
-        )
+        await record_managed(tx, services, session, Action.REVIEW_CHANGED, ("memory",))
 
 
 async def propose_page(
@@ -106,9 +99,7 @@ async def propose_page(
     async with calling(services, acting, PROPOSE, "memory") as call:
         if "memory:propose" not in acting.scopes:
             raise ForbiddenError("proposing pages needs another scope", ("memory:propose",))
-        draft = page_format.draft(path, body, frontmatter, services.page_limits)
-        check_draft(draft, now_ms=services.clock.now_ms())
-        expected_ms = parse_expected(expected_updated)
+        draft, expected_ms = read_draft(services, path, body, frontmatter, expected_updated)
         async with services.store.write() as tx:
             draft = (await partition_names(tx, call)).draft(draft)
             proposal_id = await store_proposal(tx, call, draft, expected_ms, author_of(acting), "propose")

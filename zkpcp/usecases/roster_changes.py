@@ -17,7 +17,7 @@ from zkpcp.ports import Transaction
 from zkpcp.usecases.session import OpenSession
 from zkpcp.vault import holders
 
-LOCKED = "this context is locked; unlock it on its home page first"
+_LOCKED = "this context is locked; unlock it on its home page first"
 CHANGED_MEANWHILE = "the context changed meanwhile; try again"
 _READERS = "must leave somebody who can read the partition"
 
@@ -32,11 +32,7 @@ async def change_roster(tx: Transaction, session: OpenSession, change: Callable[
     keys, context_id = session.keyring, session.context.context_id
     before = keys.roster
     require_owner(session)
-    stored = await tx.contexts.roster(context_id, lock=True)
-    if await tx.contexts.locked_ms(context_id) is not None:
-        raise LockedError(LOCKED)
-    if stored is None or stored.version != before.version:
-        raise ConflictError(CHANGED_MEANWHILE)
+    await hold_open(tx, session)
     after = replace(change(before), version=before.version + 1)
     readers = [entry.principal for entry in after.principals if entry.is_person]
     if nobody_reads(after.access, readers):
@@ -60,6 +56,18 @@ async def change_roster(tx: Transaction, session: OpenSession, change: Callable[
         if (anew or was != now) and still_acts(after, grant):
             await tx.grants.put_keyring(holders.reseal_grant(keys, grant, offer))
     return after
+
+
+async def hold_open(tx: Transaction, session: OpenSession) -> None:
+    """Keep the roster as this session has seen it, and the context unlocked, until the transaction ends.
+
+    For whatever seals keys. Raises LockedError while the context is locked, ConflictError when the roster has changed.
+    """
+    stored = await tx.contexts.roster(session.context.context_id, lock=True)
+    if await tx.contexts.locked_ms(session.context.context_id) is not None:
+        raise LockedError(_LOCKED)
+    if stored is None or stored.version != session.keyring.roster.version:
+        raise ConflictError(CHANGED_MEANWHILE)
 
 
 def still_acts(roster: Roster, grant: GrantRow) -> bool:

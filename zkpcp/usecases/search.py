@@ -30,7 +30,7 @@ from zkpcp.usecases.filters import Filters
 from zkpcp.usecases.history import AsOf, Then, pages_then, parse_as_of, versions_then
 from zkpcp.usecases.inbox import admit_waiting
 from zkpcp.usecases.indexed import open_index
-from zkpcp.usecases.partition_names import PartitionNames, names_for, partition_names
+from zkpcp.usecases.partition_names import PartitionNames, partition_names
 from zkpcp.usecases.services import Services
 from zkpcp.vault import records
 from zkpcp.vault.cursors import open_cursor, seal_cursor
@@ -128,12 +128,14 @@ async def search_pages(
         more_waiting = await admit_waiting(call)
         wanted = min(start + limit + 1, MAX_RESULTS)
         async with services.store.read() as tx:
-            hits = await _hits(tx, call, asked, filters, then, wanted)
+            names = await partition_names(tx, call)
+            slots = filters.slots(acting.readable_slots(), names)
+            call.looks_into(slots)
+            hits = await _hits(tx, call, asked, filters, slots, then, wanted)
             if asked.has_phrases:
                 await _keep_phrases(tx, call, hits, asked, wanted)
             part = hits.scored[start : start + limit]
             await _open(tx, call, hits, part)
-            names = await names_for(tx, acting)
         found = await _found(call, hits, part, names)
         end = start + limit
         next_cursor = seal_cursor(acting.keys, ACTION, bound, end, services.entropy) if end < len(hits.scored) else None
@@ -148,21 +150,22 @@ async def search_pages(
         )
 
 
-async def _hits(tx: Transaction, call: Call, asked: Asked, filters: Filters, then: AsOf | None, wanted: int) -> _Hits:
+async def _hits(
+    tx: Transaction,
+    call: Call,
+    asked: Asked,
+    filters: Filters,
+    slots: frozenset[str],
+    then: AsOf | None,
+    wanted: int,
+) -> _Hits:
     """The ranking, as far as ``wanted``. The index knows what is there now; an earlier time takes a scan."""
-    slots = await _slots(tx, call, filters)
     opened = await open_index(tx, call.acting, call.services.clock.now_ms(), slots) if then is None else None
     if opened is None:
         return await _scanned(tx, call, asked, filters, then, slots)
     call.decrypted = call.decrypted or opened.pages > 0
     understood, scored, complete = await opened.search(asked, filters, MAX_RESULTS if asked.has_phrases else wanted)
     return _Hits(understood, scored[:MAX_RESULTS], exact=True, complete=complete, indexed=True)
-
-
-async def _slots(tx: Transaction, call: Call, filters: Filters) -> frozenset[str]:
-    slots = filters.slots(call.acting.readable_slots(), await partition_names(tx, call))
-    call.looks_into(slots)
-    return slots
 
 
 async def _scanned(

@@ -8,7 +8,7 @@ is the HTTP layer's business.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -19,6 +19,7 @@ from zkpcp.core.stored import ContextRow, KeyringRow, RosterRow, SeedWrapRow, Se
 from zkpcp.errors import CorruptError, InvalidInputError, InvalidTokenError, LockedError, SignInError, TamperedError
 from zkpcp.ports import Transaction
 from zkpcp.usecases.audit_log import record
+from zkpcp.usecases.seed_wraps import wrap_under_passphrase
 from zkpcp.usecases.services import Services
 from zkpcp.vault import holders, seeds
 from zkpcp.vault.keyring import OpenKeyring
@@ -120,7 +121,7 @@ async def recover(
             await _record_sign_in(services, context, name, Outcome.LOCKED)
             raise LockedError(_what_ends_the_wait(context, name, opened, roster))
         token, row = await _session_of(services, context, name, opened, roster, keyring)
-        wrap = await _passphrase_wrap(services, context, name, opened, new_passphrase)
+        wrap = await wrap_under_passphrase(services, context.context_id, name, opened, new_passphrase)
         await _replace_passphrase(services, context, wrap, row)
         return token
     finally:
@@ -280,26 +281,6 @@ async def _try_recovery_code(
         return None
     finally:
         code.wipe()
-
-
-async def _passphrase_wrap(
-    services: Services, context: ContextRow, principal: str, opened: OpenedSeed, new_passphrase: str
-) -> SeedWrapRow:
-    secret = passphrase_bytes(new_passphrase)
-    wrap_it: Callable[[], SeedWrapRow] = lambda: seeds.wrap_with_passphrase(  # noqa: E731  # one call for the worker thread
-        secret,
-        context.context_id,
-        principal,
-        opened,
-        argon2=services.argon2,
-        now_ms=services.clock.now_ms(),
-        entropy=services.entropy,
-    )
-    try:
-        async with services.passphrase_gate:
-            return await asyncio.to_thread(wrap_it)
-    finally:
-        wipe(secret)
 
 
 async def _replace_passphrase(services: Services, context: ContextRow, wrap: SeedWrapRow, session: SessionRow) -> None:

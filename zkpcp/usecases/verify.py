@@ -10,7 +10,8 @@ computed anew: nothing keeps a count under a key yet. It says nothing about the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -55,6 +56,15 @@ class Check:
     def holds(self) -> bool:
         """Whether nothing was wrong."""
         return not self.wrong
+
+    @contextmanager
+    def looking_at(self, what: str) -> Iterator[None]:
+        """Count one thing, and note it as wrong where it turns out to be damaged inside the block."""
+        self.looked_at += 1
+        try:
+            yield
+        except CorruptError as error:
+            self.fail(f"{what}: {error.message}")
 
     def fail(self, problem: str) -> None:
         """Note something that is wrong; ``problem`` holds opaque ids at most."""
@@ -209,15 +219,12 @@ async def _page(tx: Transaction, acting: Acting, head: HeadRow, row: PageRow, pa
 async def _versions(tx: Transaction, acting: Acting, page_id: str, now_ms: int, check: Check) -> None:
     slots = _memory_slots(acting)
     for kept in await tx.history.versions(acting.context_id, page_id, slots, now_ms, _MOST_VERSIONS):
-        check.looked_at += 1
         number = kept.head.version
         row = await tx.history.version(acting.context_id, page_id, number, slots, now_ms)
-        try:
+        with check.looking_at(f"{page_id}: version {number}"):
             if row is None or records.open_page(acting.keys, row).id != page_id or row.version != number:
                 check.fail(f"{page_id}: version {number} is not there")
             records.open_head(acting.keys, kept.head)
-        except CorruptError as error:
-            check.fail(f"{page_id}: version {number}: {error.message}")
 
 
 async def _deleted(services: Services, call: Call, advance: Advance) -> Check:
@@ -231,12 +238,9 @@ async def _deleted(services: Services, call: Call, advance: Advance) -> Check:
             row = await tx.pages.deleted_page(acting.context_id, entry.head.page_id, slots, now_ms)
         if row is None:
             continue
-        check.looked_at += 1
-        try:
+        with check.looking_at(row.page_id):
             records.open_head(acting.keys, entry.head)
             records.open_page(acting.keys, row)
-        except CorruptError as error:
-            check.fail(f"{row.page_id}: {error.message}")
     advance(check.name, check.looked_at)
     return check
 
@@ -270,11 +274,8 @@ async def _handoffs(services: Services, call: Call, advance: Advance) -> Check:
     async with services.store.read() as tx:
         rows = await tx.handoffs.handoffs(acting.context_id, services.clock.now_ms())
     for row in rows:
-        check.looked_at += 1
-        try:
+        with check.looking_at(row.handoff_id):
             handoffs.open_handoff(acting.keys, row)
-        except CorruptError as error:
-            check.fail(f"{row.handoff_id}: {error.message}")
     advance(check.name, check.looked_at)
     return check
 
@@ -286,12 +287,9 @@ async def _proposals(services: Services, call: Call, advance: Advance) -> Check:
     async with services.store.read() as tx:
         rows = await every_proposal(tx, acting.context_id, slots, services.clock.now_ms())
         for row in rows:
-            check.looked_at += 1
-            try:
-                grant = None if row.grant_id is None else await tx.grants.grant(acting.context_id, row.grant_id)
+            grant = None if row.grant_id is None else await tx.grants.grant(acting.context_id, row.grant_id)
+            with check.looking_at(row.proposal_id):
                 records.open_proposal(acting.keys, row, grant)
-            except CorruptError as error:
-                check.fail(f"{row.proposal_id}: {error.message}")
     advance(check.name, check.looked_at)
     return check
 

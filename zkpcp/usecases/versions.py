@@ -65,7 +65,8 @@ async def list_versions(services: Services, acting: Acting, page_id: str) -> tup
             earlier = await tx.history.versions(acting.context_id, page_id, slots, now_ms, MOST_LISTED)
             names = await partition_names(tx, call)
         call.decrypted = True
-        rows = [(_head_row(row), None), *((each.head, each.until_ms) for each in earlier)]
+        rows: list[tuple[PageRow | HeadRow, int | None]] = [(row, None)]
+        rows += ((each.head, each.until_ms) for each in earlier)
         versions = tuple(
             Version(head.version, names.head(records.open_head(acting.keys, head)), until) for head, until in rows
         )
@@ -144,16 +145,3 @@ def _draft(stored: Page, earlier: Page) -> Draft:
         if key in now:
             keys[key] = now[key]
     return Draft(stored.path, MappingProxyType(keys), earlier.body)
-
-
-def _head_row(row: PageRow) -> HeadRow:
-    return HeadRow(
-        row.page_id,
-        row.slot,
-        row.generation,
-        row.version,
-        row.review_state,
-        row.updated_ms,
-        row.expires_ms,
-        row.head,
-    )

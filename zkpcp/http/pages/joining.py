@@ -16,6 +16,7 @@ from starlette.responses import Response
 from zkpcp.errors import InvalidInputError, NotFoundError
 from zkpcp.http.limits import JOIN_ADDRESS, address_key
 from zkpcp.http.pages.people import code_rows
+from zkpcp.http.pages.render import as_sentence
 from zkpcp.http.pages.web import Place, Web, place_of, posted
 from zkpcp.usecases.joining import Joined, join
 
@@ -44,9 +45,11 @@ async def submit(web: Web, request: Request) -> Response:
     try:
         joined = await join(web.services, place.context, code=code, passphrase=form.one("passphrase"))
     except InvalidInputError as error:
-        return _form(web, place, {_FIELDS.get(item.path, "code"): _said(item.message) for item in error.violations})
+        return _form(
+            web, place, {_FIELDS.get(item.path, "code"): as_sentence(item.message) for item in error.violations}
+        )
     except NotFoundError as error:
-        return _form(web, place, message=_said(error.message))
+        return _form(web, place, message=as_sentence(error.message))
     return _welcome(web, place, joined)
 
 
@@ -73,7 +76,3 @@ def _form(web: Web, place: Place, errors: Mapping[str, str] = _NO_ERRORS, messag
         errors=errors,
         message=message,
     )
-
-
-def _said(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."

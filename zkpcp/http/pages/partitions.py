@@ -5,7 +5,7 @@ The controller makes, names and opens them; everybody else sees the ones that ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
@@ -17,6 +17,7 @@ from zkpcp.core.access import RIGHTS, Right, parse_rights
 from zkpcp.core.slots import MAIN_PARTITION
 from zkpcp.errors import ConflictError, InvalidInputError, RefusedError
 from zkpcp.http.pages.forms import Form
+from zkpcp.http.pages.render import as_sentence
 from zkpcp.http.pages.web import SignedIn, Web, posted, see_other, signed_in
 from zkpcp.usecases.partitions import (
     create_partition,
@@ -72,40 +73,44 @@ async def show(web: Web, request: Request) -> Response:
 
 async def create(web: Web, request: Request) -> Response:
     """Make one."""
-    form = await posted(web, request)
-    async with signed_in(web, request, HERE, form) as person:
-        try:
-            await create_partition(
-                web.services, person.session, name=form.one("name"), description=form.one("description")
-            )
-        except (ConflictError, InvalidInputError) as error:
-            return await _page(web, person, in_words(error))
-        return see_other(web, f"{person.place.base_path}{HERE}")
+    return await _do(
+        web,
+        request,
+        lambda person, form: create_partition(
+            web.services, person.session, name=form.one("name"), description=form.one("description")
+        ),
+    )
 
 
 async def describe(web: Web, request: Request) -> Response:
     """Rename one, or say anew what it is for."""
-    form = await posted(web, request)
-    async with signed_in(web, request, HERE, form) as person:
-        try:
-            await describe_partition(
-                web.services,
-                person.session,
-                form.one("partition"),
-                name=form.one("name"),
-                description=form.one("description"),
-            )
-        except (ConflictError, InvalidInputError) as error:
-            return await _page(web, person, in_words(error))
-        return see_other(web, f"{person.place.base_path}{HERE}")
+    return await _do(
+        web,
+        request,
+        lambda person, form: describe_partition(
+            web.services,
+            person.session,
+            form.one("partition"),
+            name=form.one("name"),
+            description=form.one("description"),
+        ),
+    )
 
 
 async def access(web: Web, request: Request) -> Response:
     """Replace one's access list."""
+    return await _do(
+        web,
+        request,
+        lambda person, form: set_access(web.services, person.session, form.one("partition"), _ticked(form)),
+    )
+
+
+async def _do(web: Web, request: Request, act: Callable[[SignedIn, Form], Awaitable[object]]) -> Response:
     form = await posted(web, request)
     async with signed_in(web, request, HERE, form) as person:
         try:
-            await set_access(web.services, person.session, form.one("partition"), _ticked(form))
+            await act(person, form)
         except (ConflictError, InvalidInputError) as error:
             return await _page(web, person, in_words(error))
         return see_other(web, f"{person.place.base_path}{HERE}")
@@ -168,4 +173,4 @@ def in_words(error: RefusedError) -> str:
     """A refusal as a sentence with its rules; it holds nothing of what was sent."""
     rules = [item.message for item in error.violations] if isinstance(error, InvalidInputError) else []
     text = ": ".join((error.message, *rules))
-    return f"{text[:1].upper()}{text[1:]}."
+    return as_sentence(text)

@@ -132,3 +132,8 @@ class Pages:
 def nav_for(context: ContextRow, base_path: str, form_token: str, here: str) -> Nav:
     """The navigation of a signed-in page; ``here`` is its path below the base."""
     return Nav(base_path, context.handle, form_token, f"{base_path}{here}")
+
+
+def as_sentence(text: str) -> str:
+    """An error's message as a person reads it: with a capital at its start and a full stop at its end."""
+    return f"{text[:1].upper()}{text[1:]}".rstrip(".") + "."

@@ -28,6 +28,7 @@ from zkpcp.http.limits import (
 )
 from zkpcp.http.pages.cookies import mark_from
 from zkpcp.http.pages.forms import check_form_token, local_path
+from zkpcp.http.pages.render import as_sentence
 from zkpcp.http.pages.web import (
     Place,
     Web,
@@ -70,7 +71,7 @@ async def submit_sign_in(web: Web, request: Request) -> Response:
     except SignInError:
         return _sign_in_page(web, place, target, _WRONG)
     except LockedError as error:
-        return _sign_in_page(web, place, target, _sentence(error.message))
+        return _sign_in_page(web, place, target, as_sentence(error.message))
     await _let_in(web, existing(place), token)
     answer = see_other(web, target or f"{place.base_path}/")
     await start_session(web, answer, existing(place), token)
@@ -137,12 +138,12 @@ async def submit_recover(web: Web, request: Request) -> Response:
             principal=account_of(form.one("account")),
         )
     except InvalidInputError as error:
-        errors = {item.path: _sentence(item.message) for item in error.violations if item.path in _FIELDS}
+        errors = {item.path: as_sentence(item.message) for item in error.violations if item.path in _FIELDS}
         return _recover_page(web, place, errors)
     except SignInError:
         return _recover_page(web, place, message=_WRONG_CODE)
     except LockedError as error:
-        return _recover_page(web, place, message=_sentence(error.message))
+        return _recover_page(web, place, message=as_sentence(error.message))
     answer = see_other(web, f"{place.base_path}/")
     await start_session(web, answer, existing(place), token)
     return answer
@@ -174,7 +175,3 @@ def _recover_page(web: Web, place: Place, errors: Mapping[str, str] = _NO_ERRORS
         errors=errors,
         message=message,
     )
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."

@@ -19,6 +19,7 @@ from starlette.responses import Response
 from zkpcp.errors import ConflictError, InvalidInputError, NotFoundError, ZkpcpError
 from zkpcp.http.limits import SET_UP_ADDRESS, address_key
 from zkpcp.http.pages.forms import Form
+from zkpcp.http.pages.render import as_sentence
 from zkpcp.http.pages.web import Web, posted, start_session
 from zkpcp.usecases.found import Founded, found_context
 from zkpcp.usecases.session import sign_in
@@ -90,7 +91,9 @@ async def submit(web: Web, request: Request) -> Response:
     except ConflictError:
         return _form_page(web, typed, {"handle": "This handle is taken already. Choose another one."})
     except InvalidInputError as error:
-        return _form_page(web, typed, {item.path: _rule(item.message) for item in error.violations}, error.message)
+        return _form_page(
+            web, typed, {item.path: as_sentence(item.message) for item in error.violations}, error.message
+        )
     return await _welcome(web, request, typed, founded)
 
 
@@ -170,7 +173,3 @@ def _form_page(web: Web, typed: SetUpForm, errors: Mapping[str, str] = _NO_ERROR
         errors=errors,
         message="" if errors else message,
     )
-
-
-def _rule(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TypedDict, cast
 
 from zkpcp.core.schemas import JsonObject
 
@@ -40,3 +40,22 @@ def optional_texts(arguments: JsonObject, name: str) -> tuple[str, ...] | None:
 def optional_object(arguments: JsonObject, name: str) -> JsonObject | None:
     """An optional object."""
     return cast("JsonObject | None", arguments.get(name))
+
+
+class PageArguments(TypedDict):
+    """What a tool that takes a page is called with, as the use cases take it."""
+
+    path: str
+    body: str
+    frontmatter: JsonObject | None
+    expected_updated: str | None
+
+
+def page(arguments: JsonObject) -> PageArguments:
+    """A page to write or to propose."""
+    return {
+        "path": text(arguments, "path"),
+        "body": text(arguments, "body"),
+        "frontmatter": optional_object(arguments, "frontmatter"),
+        "expected_updated": optional_text(arguments, "expected_updated"),
+    }

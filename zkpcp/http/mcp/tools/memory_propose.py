@@ -45,14 +45,7 @@ class MemoryPropose:
     async def call(self, caller: Caller, arguments: JsonObject) -> ToolResult:
         """Store the proposal."""
         async with acting(self._services, caller) as who:
-            proposal_id = await propose_page(
-                self._services,
-                who,
-                path=take.text(arguments, "path"),
-                body=take.text(arguments, "body"),
-                frontmatter=take.optional_object(arguments, "frontmatter"),
-                expected_updated=take.optional_text(arguments, "expected_updated"),
-            )
+            proposal_id = await propose_page(self._services, who, **take.page(arguments))
         return ToolResult(
             {"proposal_id": proposal_id, "applied": False}, f"Not saved: it waits for review as {proposal_id}."
         )

@@ -67,14 +67,7 @@ class MemoryWrite:
     async def call(self, caller: Caller, arguments: JsonObject) -> ToolResult:
         """Write the page."""
         async with acting(self._services, caller) as who:
-            written = await write_page(
-                self._services,
-                who,
-                path=take.text(arguments, "path"),
-                body=take.text(arguments, "body"),
-                frontmatter=take.optional_object(arguments, "frontmatter"),
-                expected_updated=take.optional_text(arguments, "expected_updated"),
-            )
+            written = await write_page(self._services, who, **take.page(arguments))
         if written.proposal_id is not None:
             waits: JsonObject = {
                 "path": written.path,
