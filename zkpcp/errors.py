@@ -70,6 +70,13 @@ class ConflictError(RefusedError):
     code: ClassVar[str] = "conflict"
 
 
+class ChangedKeysError(ConflictError):
+    """Keys or rights changed after this caller's keyring was opened; a new try opens it as they are now."""
+
+    def __init__(self) -> None:
+        super().__init__("the keys or rights of this context changed meanwhile; try again")
+
+
 class LockedError(RefusedError):
     """A key is away for now; the message says what ends the wait (KEY-10)."""
 

@@ -8,7 +8,7 @@ PostgreSQL.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -32,6 +32,7 @@ from zkpcp.core.stored import (
     IndexSlotRow,
     InviteRow,
     JoinedKeys,
+    KeyLinkRow,
     KeyringRow,
     PageRow,
     PartitionRow,
@@ -41,6 +42,8 @@ from zkpcp.core.stored import (
     ProposalRow,
     ProposalState,
     RosterRow,
+    RotatedKind,
+    RotatedRow,
     SeedWrapKind,
     SeedWrapRow,
     SessionRow,
@@ -233,6 +236,10 @@ class Grants(Protocol):
         """Delete the keyrings of every other holder, of every epoch (KEY-08)."""
         ...
 
+    async def delete_keyrings_before(self, context_id: str, epoch: int) -> None:
+        """Delete every keyring of an earlier epoch (KEY-12)."""
+        ...
+
     async def put_keyring(self, row: KeyringRow) -> None: ...
 
     async def add_token(self, row: TokenRow) -> None: ...
@@ -271,6 +278,13 @@ class Pages(Protocol):
         """Update in place; the stored version goes into the page's history, as it is.
 
         Raises ConflictError unless it is ``row.version - 1``.
+        """
+        ...
+
+    async def claim(self, context_id: str, page_id: str, tag_generation: int, tag: bytes) -> None:
+        """Give a page or inbox item a path tag of one more generation; it may have it already.
+
+        Raises ConflictError when something else has it.
         """
         ...
 
@@ -458,6 +472,45 @@ class Index(Protocol):
         ...
 
 
+class Rotation(Protocol):
+    """What a change of keys leaves to do: links to older keys, and rows that are sealed under them."""
+
+    async def add_links(self, rows: Sequence[KeyLinkRow]) -> None: ...
+
+    async def links(self, context_id: str, slots: Collection[str] | None = None) -> Sequence[KeyLinkRow]:
+        """Those of these slots, by default all."""
+        ...
+
+    async def namespaces(self, context_id: str) -> Sequence[str]:
+        """The profile namespaces that have content, also of extensions that are not enabled now."""
+        ...
+
+    async def behind(
+        self, context_id: str, kind: RotatedKind, generation: int, limit: int, *, skip: int = 0
+    ) -> Sequence[RotatedRow]:
+        """The first rows of a kind whose generation is below this one, in the order of their ids, expired ones too.
+
+        ``skip``: how many to pass over.
+        """
+        ...
+
+    async def reseal(self, kind: RotatedKind, row: RotatedRow, was: int) -> bool:
+        """Put a row in the place of the same version of generation ``was``; False when somebody changed it first."""
+        ...
+
+    async def untagged(self, context_id: str, generation: int, limit: int, *, skip: int = 0) -> Sequence[HeadRow]:
+        """The first pages that have no path tag of this generation yet, by page id, expired ones too."""
+        ...
+
+    async def left(self, context_id: str, generation: int) -> Mapping[str, int]:
+        """How many rows are still behind this generation: by kind, ``inbox`` and ``path_tags`` included."""
+        ...
+
+    async def end(self, context_id: str, generation: int) -> None:
+        """Delete the links to, and the path tags of, every generation below this one."""
+        ...
+
+
 class Profiles(Protocol):
     """Sealed profile namespaces and their change log."""
 
@@ -556,7 +609,9 @@ class Audit(Protocol):
         """The newest place in the chain, locked until this transaction ends: no two entries follow the same one."""
         ...
 
-    async def append(self, row: AuditRow) -> None: ...
+    async def append(self, row: AuditRow, roster_version: int = 0) -> None:
+        """Append the entry, and note by which roster it was written; a later one stays noted."""
+        ...
 
     async def entries(
         self,
@@ -620,6 +675,8 @@ class Transaction(Protocol):
     def partitions(self) -> Partitions: ...
     @property
     def proposals(self) -> Proposals: ...
+    @property
+    def rotation(self) -> Rotation: ...
     @property
     def audit(self) -> Audit: ...
     @property

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, fields, replace
 from itertools import count
-from typing import Final
+from typing import Any, Final, get_args
 
 from zkpcp.core import roster as rosters
 from zkpcp.core.stored import (
@@ -35,6 +35,7 @@ from zkpcp.core.stored import (
     IndexSlotRow,
     InviteRow,
     JoinedKeys,
+    KeyLinkRow,
     KeyringRow,
     PageRow,
     PartitionRow,
@@ -44,6 +45,8 @@ from zkpcp.core.stored import (
     ProposalRow,
     ProposalState,
     RosterRow,
+    RotatedKind,
+    RotatedRow,
     SeedWrapKind,
     SeedWrapRow,
     SessionRow,
@@ -133,6 +136,7 @@ class _Tables:
     index_places: dict[tuple[str, str], IndexPlace] = field(default_factory=dict)
     partitions: dict[tuple[str, str], PartitionRow] = field(default_factory=dict)
     proposals: dict[tuple[str, str], ProposalRow] = field(default_factory=dict)
+    links: dict[tuple[str, str, int, str], KeyLinkRow] = field(default_factory=dict)
     heads: dict[str, AuditHead] = field(default_factory=dict)
     entries: dict[tuple[str, int], AuditRow] = field(default_factory=dict)
     counters: dict[str, Counted] = field(default_factory=dict)
@@ -440,6 +444,11 @@ class _Grants:
         for key in [key for key in keyrings if key[0] == context_id and key[1:3] != (holder_kind, holder)]:
             del keyrings[key]
 
+    async def delete_keyrings_before(self, context_id: str, epoch: int) -> None:
+        keyrings = self._session.change().keyrings
+        for key in [key for key in keyrings if key[0] == context_id and key[3] < epoch]:
+            del keyrings[key]
+
     async def put_keyring(self, row: KeyringRow) -> None:
         keyrings = self._session.change(row.context_id).keyrings
         keyrings[row.context_id, row.holder_kind, row.holder, row.epoch] = row
@@ -512,6 +521,11 @@ class _Pages:
         versions = self._session.change().versions
         versions[row.context_id, row.page_id, stored.version] = _Version(stored, row.updated_ms)
         pages[row.context_id, row.page_id] = row
+
+    async def claim(self, context_id: str, page_id: str, tag_generation: int, tag: bytes) -> None:
+        tags = self._session.change(context_id).tags
+        if tags.setdefault((context_id, tag_generation, tag), page_id) != page_id:
+            raise ConflictError("the path is taken")
 
     async def by_tag(self, context_id: str, tag_generation: int, tag: bytes) -> str | None:
         return self._session.look().tags.get((context_id, tag_generation, tag))
@@ -989,6 +1003,65 @@ class _Proposals:
         return len(gone)
 
 
+class _Rotation:
+    """A change of keys in memory."""
+
+    def __init__(self, session: _Session) -> None:
+        self._session = session
+
+    async def add_links(self, rows: Sequence[KeyLinkRow]) -> None:
+        for row in rows:
+            self._session.change(row.context_id).links[row.context_id, row.slot, row.generation, row.name] = row
+
+    async def links(self, context_id: str, slots: Collection[str] | None = None) -> Sequence[KeyLinkRow]:
+        links = self._session.look().links
+        asked = [key for key in links if key[0] == context_id and (slots is None or key[1] in slots)]
+        return [links[key] for key in sorted(asked)]
+
+    async def namespaces(self, context_id: str) -> Sequence[str]:
+        return sorted(name for owner, name in self._session.look().profiles if owner == context_id)
+
+    async def behind(
+        self, context_id: str, kind: RotatedKind, generation: int, limit: int, *, skip: int = 0
+    ) -> Sequence[RotatedRow]:
+        rows = _of_kind(self._session.look(), kind)
+        mine = sorted(key for key, row in rows.items() if key[0] == context_id and row.generation < generation)
+        return [rows[key] for key in mine[skip : skip + limit]]
+
+    async def reseal(self, kind: RotatedKind, row: RotatedRow, was: int) -> bool:
+        tables = self._session.change()
+        for key, stored in _of_kind(tables, kind).items():
+            if _same_place(stored, row) and stored.generation == was:
+                _put_back(tables, kind, key, row)
+                return True
+        return False
+
+    async def untagged(self, context_id: str, generation: int, limit: int, *, skip: int = 0) -> Sequence[HeadRow]:
+        tables = self._session.look()
+        tagged = {page_id for (owner, of, _), page_id in tables.tags.items() if (owner, of) == (context_id, generation)}
+        rows = (row for (owner, page_id), row in sorted(tables.pages.items()) if owner == context_id)
+        return [_head(row) for row in rows if row.page_id not in tagged][skip : skip + limit]
+
+    async def left(self, context_id: str, generation: int) -> Mapping[str, int]:
+        tables = self._session.look()
+        left = {kind: len(await self.behind(context_id, kind, generation, _NEVER_MS)) for kind in get_args(RotatedKind)}
+        left["index"] = sum(
+            row.context_id == context_id and row.generation < generation for row in tables.index_slots.values()
+        )
+        left["inbox"] = sum(
+            row.context_id == context_id and row.generation < generation for row in tables.inbox.values()
+        )
+        left["path_tags"] = len(await self.untagged(context_id, generation, _NEVER_MS))
+        return left
+
+    async def end(self, context_id: str, generation: int) -> None:
+        tables = self._session.change()
+        for key in [key for key in tables.links if key[0] == context_id and key[2] < generation]:
+            del tables.links[key]
+        for tag in [tag for tag in tables.tags if tag[0] == context_id and tag[1] < generation]:
+            del tables.tags[tag]
+
+
 class _Audit:
     """The access log in memory."""
 
@@ -1001,12 +1074,12 @@ class _Audit:
             raise NotFoundError("there is no such context")
         return heads[context_id]
 
-    async def append(self, row: AuditRow) -> None:
+    async def append(self, row: AuditRow, roster_version: int = 0) -> None:
         tables = self._session.change()
         head = tables.heads.get(row.context_id)
         if head is None or row.seq != head.seq + 1:
             raise ConflictError("the audit entry does not follow the newest one")
-        tables.heads[row.context_id] = AuditHead(row.seq, row.hash)
+        tables.heads[row.context_id] = AuditHead(row.seq, row.hash, max(head.roster_version, roster_version))
         tables.entries[row.context_id, row.seq] = row
 
     async def entries(
@@ -1126,6 +1199,11 @@ class _Transaction:
         return _Proposals(self._session)
 
     @property
+    def rotation(self) -> _Rotation:
+        """What a change of keys leaves to do."""
+        return _Rotation(self._session)
+
+    @property
     def audit(self) -> _Audit:
         """The access log."""
         return _Audit(self._session)
@@ -1165,6 +1243,36 @@ class MemoryStore:
 
     async def close(self) -> None:
         """Nothing to close: the rows go with the object."""
+
+
+def _of_kind(tables: _Tables, kind: RotatedKind) -> dict[tuple[Any, ...], RotatedRow]:
+    """The rows of a table that a change of keys seals anew, by primary key."""
+    if kind == "page_versions":
+        return {key: version.page for key, version in tables.versions.items()}
+    if kind == "deleted_pages":
+        return {key: deleted.page for key, deleted in tables.deleted.items()}
+    names = {"profile_changes": "changes"}
+    return dict(getattr(tables, names.get(kind, kind)))
+
+
+def _put_back(tables: _Tables, kind: RotatedKind, key: tuple[Any, ...], row: RotatedRow) -> None:
+    if isinstance(row, PageRow) and kind == "page_versions":
+        tables.versions[key] = replace(tables.versions[key], page=row)
+    elif isinstance(row, PageRow) and kind == "deleted_pages":
+        tables.deleted[key] = replace(tables.deleted[key], page=row)
+    else:
+        names = {"profile_changes": "changes"}
+        getattr(tables, names.get(kind, kind))[key] = row
+
+
+def _same_place(stored: RotatedRow, row: RotatedRow) -> bool:
+    """Whether both are the same row, of the same version: what is sealed and its generation may differ."""
+    return type(stored) is type(row) and _blank(stored) == _blank(row)
+
+
+def _blank(row: RotatedRow) -> RotatedRow:
+    row = replace(row, generation=0, sealed=b"")
+    return replace(row, head=b"", terms=b"") if isinstance(row, PageRow) else row
 
 
 def _head(row: PageRow) -> HeadRow:

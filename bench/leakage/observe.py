@@ -102,7 +102,7 @@ async def judged(inside: Inside) -> AsyncIterator[Callable[[str, str], bool]]:
     hashes: dict[int, Hash] = {}
     known: dict[tuple[int, str], int] = {}
     async with inside.client() as who:
-        generation = who.keys.roster.generation(slot)
+        generation = who.keys.roster.generation
 
         def holds(row: str, word: str) -> bool:
             segment, kind, bucket = row.split("/")

@@ -359,6 +359,7 @@ async def test_every_page_fits_its_screen_and_loads_what_it_asks_for(
             *proposed,
             "/c/ada/deleted",
             "/c/ada/log",
+            "/c/ada/keys",
             "/c/ada/sign-in",
             "/c/ada/recover",
             "/docs/metadata",
@@ -439,6 +440,9 @@ async def test_a_team_invites_divides_its_memory_and_removes_without_a_script(  
         await look("people")
         await page.locator("details[open]").get_by_label("Remove for good").check()
         await page.locator("details[open]").get_by_role("button").click()
+        await page.get_by_text("All keys are changed.").wait_for()
+        await look("keys-changed")
+        await visit.open("/c/ada/people")
         await page.get_by_role("heading", name="agent:scout").wait_for()
         left = await page.get_by_role("heading", level=2).all_inner_texts()
 

@@ -40,6 +40,7 @@ from zkpcp.ports import (
     Partitions,
     Profiles,
     Proposals,
+    Rotation,
     Store,
     Transaction,
 )
@@ -162,8 +163,8 @@ class _FullLog:
     async def head(self, context_id: str) -> AuditHead:
         return await self._log.head(context_id)
 
-    async def append(self, row: AuditRow) -> None:
-        raise UnavailableError(f"the access log takes no entry number {row.seq}")
+    async def append(self, row: AuditRow, roster_version: int = 0) -> None:
+        raise UnavailableError(f"the access log takes no entry number {row.seq} by roster {roster_version}")
 
     async def entries(
         self,
@@ -236,6 +237,10 @@ class _FullLogTransaction:
     @property
     def proposals(self) -> Proposals:
         return self._tx.proposals
+
+    @property
+    def rotation(self) -> Rotation:
+        return self._tx.rotation
 
     @property
     def index(self) -> Index:

@@ -19,6 +19,8 @@ from zkpcp.usecases.indexed import open_index
 from zkpcp.usecases.indexing import rebuild_index
 
 BACK_TO_0001 = (
+    "drop table key_links",
+    "alter table audit_heads drop column roster_version",
     "drop table proposals",
     "drop table invites",
     "alter table audit_entries drop column partitions",

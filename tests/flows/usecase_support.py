@@ -35,6 +35,7 @@ from zkpcp.usecases.access import Acting, Caller, acting, acting_as, authenticat
 from zkpcp.usecases.extensions import set_extension
 from zkpcp.usecases.filters import Filters
 from zkpcp.usecases.found import found_context
+from zkpcp.usecases.key_links import take_links
 from zkpcp.usecases.log import LogFilters
 from zkpcp.usecases.partitions import create_partition, explicit, set_access
 from zkpcp.usecases.roster_changes import change_roster
@@ -353,6 +354,7 @@ class Member:
         assert roster is not None
         assert keyring is not None
         with holders.open_principal(self.principal, self.opened, roster, keyring) as keys:
+            await take_links(self.world.services, keys)
             yield OpenSession(self.world.context, self.principal, keys)
 
     @asynccontextmanager

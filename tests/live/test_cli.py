@@ -125,3 +125,23 @@ def test_a_database_that_is_none_is_named_by_its_rule_and_nothing_else_is_used_i
     assert "sqlite:///absolute/path.db or postgresql://host/name" in done.stderr
     assert "secret" not in done.stderr
     assert not (server.data_dir / "zkpcp.db").exists()
+
+
+@pytest.mark.requirement("KEY-12")
+def test_all_keys_are_changed_by_one_command_and_a_client_goes_on(folder: RunningServer) -> None:
+    init(folder)
+    token = ("grant", "create", "--client", "me", "--passphrase-stdin", "--json")
+    made = folder.command(*token, stdin=f"{PASSPHRASE}\n")
+    assert made.returncode == 0, made.stderr
+
+    wrong = folder.command("rotate", "--passphrase-stdin", stdin="not the passphrase\n")
+    once = folder.command("rotate", "--passphrase-stdin", stdin=f"{PASSPHRASE}\n")
+    again = folder.command("rotate", "--passphrase-stdin", stdin=f"{PASSPHRASE}\n")
+    verified = folder.command("verify", "--passphrase-stdin", stdin=f"{PASSPHRASE}\n")
+
+    assert wrong.returncode == 1
+    assert (once.returncode, again.returncode) == (0, 0), once.stderr
+    assert "All keys are changed" in once.stdout + once.stderr
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    assert PASSPHRASE not in once.stdout + once.stderr
+    assert "does not help against a copy" in help_of("rotate")

@@ -20,6 +20,7 @@ from zkpcp.errors import CorruptError, InvalidTokenError, NotFoundError, Tampere
 from zkpcp.usecases.access import acting, authenticate
 from zkpcp.vault import holders, records, seeds
 from zkpcp.vault.keyring import MissingKeyError, OpenKeyring
+from zkpcp.vault.records import Part
 from zkpcp.vault.secrets import parse_token
 from zkpcp.vault.seeds import OpenedSeed
 
@@ -56,9 +57,10 @@ def everything_derived(keys: OpenKeyring) -> Iterator[bytes]:
 
 
 def opens(key: bytes, row: PageRow, context_id: str) -> bool:
-    for part, box in (("rec", row.sealed), ("head", row.head), ("terms", row.terms)):
+    parts: tuple[tuple[Part, bytes], ...] = (("rec", row.sealed), ("head", row.head), ("terms", row.terms))
+    for part, box in parts:
         try:
-            open_box(key, box, records._place(context_id, row, part))  # type: ignore[arg-type]  # one of the parts
+            open_box(key, box, records.page_place(context_id, row, part))
         except TamperedError:
             continue
         return True

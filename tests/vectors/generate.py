@@ -19,6 +19,7 @@ from zkpcp.core import index
 from zkpcp.crypto import aead, blind, kdf, keyring, keys, padding, passphrase, recovery, seal, sign, tokens
 from zkpcp.crypto.profiles import CHEAPEST, Argon2Profile
 from zkpcp.vault import seeds
+from zkpcp.vault.keyring import link_place
 
 Value: TypeAlias = str | int | bool | Sequence["Value"] | dict[str, "Value"] | None
 Case: TypeAlias = dict[str, Value]
@@ -665,6 +666,25 @@ def index_part_context(case: Case) -> bytes:
     )
 
 
+def key_link_cases() -> list[Case]:
+    """A link opens under the key of the next generation, for its own slot, generation and purpose."""
+    entropy = StreamEntropy("key-link")
+    older, newer, salt = entropy.bytes(32), entropy.bytes(32), entropy.bytes(aead.SALT_BYTES)
+    place: Case = {"context_id": CONTEXT_ID, "slot": "memory/main", "generation": 3, "purpose": "rec"}
+    with keys.Key(kdf.derive(newer, "link")) as key:
+        link = aead.seal(key.view(), older, link_place(CONTEXT_ID, "memory/main", 3, "rec"), salt=salt)
+    opened: Case = {"newer": newer.hex(), "link": link.hex()}
+    return [
+        valid("a link", **place, **opened, salt=salt.hex(), older=older.hex()),
+        invalid("under another slot", "tampered", **{**place, "slot": "memory.sensitive/main"}, **opened),
+        invalid("of another generation", "tampered", **{**place, "generation": 2}, **opened),
+        invalid("of another purpose", "tampered", **{**place, "purpose": "head"}, **opened),
+        invalid("of another context", "tampered", **{**place, "context_id": "ctx_other"}, **opened),
+        invalid("with the older key", "tampered", **place, newer=older.hex(), link=link.hex()),
+        invalid("one byte changed", "tampered", **place, newer=newer.hex(), link=flipped(link, -1).hex()),
+    ]
+
+
 FILES: Final[dict[str, tuple[str, Callable[[], list[Case]]]]] = {
     "kdf": ("README.md", kdf_cases),
     "box": ("box.md", box_cases),
@@ -676,6 +696,7 @@ FILES: Final[dict[str, tuple[str, Callable[[], list[Case]]]]] = {
     "padding": ("README.md", padding_cases),
     "seed-wrap": ("seed-wrap.md", seed_wrap_cases),
     "passphrase": ("seed-wrap.md", passphrase_cases),
+    "key-link": ("key-link.md", key_link_cases),
     "blind-index": ("blind-index.md", blind_index_cases),
 }
 RANDOMIZED: Final = frozenset({"seal"})

@@ -14,9 +14,10 @@ import pytest
 from tests.vectors.generate import FILES, FOLDER, RANDOMIZED, described, index_part_context, rendered
 from zkpcp import errors
 from zkpcp.core import index
-from zkpcp.crypto import aead, kdf, keyring, padding, passphrase, recovery, seal, sign, tokens
+from zkpcp.crypto import aead, kdf, keyring, keys, padding, passphrase, recovery, seal, sign, tokens
 from zkpcp.crypto.profiles import Argon2Profile
 from zkpcp.vault import seeds
+from zkpcp.vault.keyring import link_place
 
 # The cases of each file have fields of their own; the runner of the file knows them.
 Case: TypeAlias = dict[str, Any]
@@ -174,9 +175,18 @@ def _run_part(case: Case) -> None:
     assert padding.unpad(plain).hex() == case["data"]
 
 
+def run_key_link(case: Case) -> None:
+    place = link_place(case["context_id"], case["slot"], case["generation"], case["purpose"])
+    with keys.Key(kdf.derive(bytes.fromhex(case["newer"]), "link")) as key:
+        opened = aead.open_box(key.view(), bytes.fromhex(case["link"]), place)
+        assert opened.hex() == case["older"]
+        assert aead.seal(key.view(), opened, place, salt=bytes.fromhex(case["salt"])).hex() == case["link"]
+
+
 RUNNERS: Final[dict[str, Callable[[Case], None]]] = {
     "kdf": run_kdf,
     "box": run_box,
+    "key-link": run_key_link,
     "seal": run_seal,
     "sign": run_sign,
     "token": run_token,

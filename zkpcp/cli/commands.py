@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from zkpcp import __version__
-from zkpcp.cli import client, context, grant, index, local, server, verify
+from zkpcp.cli import client, context, grant, index, local, rotate, server, verify
 
 HELP = """Keep a person's AI context so that the machine it lies on cannot read it.
 
@@ -30,6 +30,7 @@ app.command("init")(context.init)
 app.command("recover")(context.recover)
 app.command("lock")(grant.lock)
 app.command("unlock")(grant.unlock)
+app.command("rotate")(rotate.rotate)
 app.command("verify")(verify.verify)
 app.command("migrate")(server.migrate)
 app.add_typer(grant.app, name="grant")

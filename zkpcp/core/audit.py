@@ -67,6 +67,8 @@ class Action:
     SIGN_OUT: Final = "sign_out"
     CREDENTIAL_CHANGED: Final = "credential.changed"
     KEY_ROTATED: Final = "key.rotated"
+    KEY_RESEALED: Final = "key.resealed"
+    KEY_RETIRED: Final = "key.retired"
     PRINCIPAL_ADDED: Final = "principal.added"
     QUARANTINE_EMPTIED: Final = "memory.quarantine_emptied"
     PRINCIPAL_INVITED: Final = "principal.invited"

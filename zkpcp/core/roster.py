@@ -1,8 +1,8 @@
 """The roster: the one signed document from which alone keyrings are sealed.
 
-It lists who belongs to a context with which public keys, the epoch, the live generation of every slot whose
-generation is not 1, the ids that were removed and never come back, and, once there are any, the access lists (§7.3),
-which name every partition there is; and whether writes wait for review (§5.4).
+It lists who belongs to a context with which public keys, the epoch, the ids that were removed and never come back, and,
+once there are any, the access lists (§7.3), which name every partition there is; whether writes wait for review (§5.4);
+and, while the keys are being changed, how old those may be that rows are still sealed under.
 The owner signs its exact bytes; parsing is strict, so that two readers cannot see two documents. A stale roster is
 recognised only by a wrap that remembers a newer version (threat-model/README.md).
 """
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, cast
@@ -36,8 +35,8 @@ MEMBER: Final = "member"
 SUSPENDED: Final = "suspended"
 AGENT: Final = "agent"
 _MEMBERS: Final = frozenset({"v", "context", "version", "epoch", "owner", "principals", "removed", "generations"})
-_OPTIONAL: Final = frozenset({"access", "review"})
-"""Absent where it would be empty, so that a roster without access lists or review has the bytes it always had."""
+_OPTIONAL: Final = frozenset({"access", "oldest", "review"})
+"""Absent where it would be empty, so that a roster without any of them has the bytes it always had."""
 _PRINCIPAL_MEMBERS: Final = frozenset({"id", "kem", "sig", "role"})
 
 
@@ -61,7 +60,10 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """One version of the roster. ``owner`` is the Ed25519 key that has to sign it."""
+    """One version of the roster. ``owner`` is the Ed25519 key that has to sign it.
+
+    ``oldest``: the first generation that rows may still have while the keys are being changed; None otherwise.
+    """
 
     context_id: str
     version: int
@@ -69,13 +71,19 @@ class Roster:
     owner: bytes
     principals: tuple[Principal, ...]
     removed: tuple[str, ...] = ()
-    generations: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     access: AccessLists = field(default_factory=lambda: NO_LISTS)
     review: ReviewMode = "off"
+    oldest: int | None = None
 
-    def generation(self, slot: str) -> int:
-        """The live generation of a slot; 1 until it is bumped."""
-        return self.generations.get(slot, 1)
+    @property
+    def generation(self) -> int:
+        """The live generation of every slot: a new root is a new generation of all keys."""
+        return self.epoch
+
+    @property
+    def generations(self) -> range:
+        """The generations that rows can have, the oldest first."""
+        return range(self.epoch if self.oldest is None else self.oldest, self.epoch + 1)
 
     def principal(self, principal: str) -> Principal | None:
         """The entry of a principal, None for a stranger or a removed one."""
@@ -120,7 +128,7 @@ def serialize(roster: Roster) -> bytes:
             for p in roster.principals
         ],
         "removed": list(roster.removed),
-        "generations": dict(roster.generations),
+        "generations": {},  # once meant for slots whose keys change alone
     }
     if roster.access:
         document["access"] = {
@@ -129,6 +137,8 @@ def serialize(roster: Roster) -> bytes:
         }
     if roster.review != "off":
         document["review"] = roster.review
+    if roster.oldest is not None:
+        document["oldest"] = roster.oldest
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
 
@@ -152,17 +162,20 @@ def _read(document: object) -> Roster:
     if members["v"] != FORMAT_VERSION:
         raise ValueError("unknown format version")
     principals = tuple(_principal(entry) for entry in cast(list[object], members["principals"]))
-    generations = {_text(k): int(v) for k, v in cast(dict[str, int], members["generations"]).items()}
+    epoch = int(cast(int, members["epoch"]))
+    oldest = int(cast(int, members["oldest"])) if "oldest" in members else None
+    if members["generations"] != {} or (oldest is not None and not 1 <= oldest < epoch):
+        raise ValueError("unknown generations")
     return Roster(
         context_id=_text(members["context"]),
         version=int(cast(int, members["version"])),
-        epoch=int(cast(int, members["epoch"])),
+        epoch=epoch,
         owner=_decode(members["owner"]),
         principals=principals,
         removed=tuple(_text(entry) for entry in cast(list[object], members["removed"])),
-        generations=MappingProxyType(generations),
         access=_access(members.get("access", {})),
         review=parse_review_mode(_text(members.get("review", "off"))),
+        oldest=oldest,
     )
 
 

@@ -73,6 +73,17 @@ def directory_slot(partition: str) -> str:
     return f"{_DIRECTORY}/{partition}"
 
 
+def every_sub_key(partitions: Iterable[str], others: Iterable[str]) -> frozenset[SubKeyRef]:
+    """Each sub key under which something can be stored: of these partitions, and ``rec`` of these other slots."""
+    refs = {SubKeyRef(PATHS, "tag"), *(SubKeyRef(slot, "rec") for slot in others)}
+    for partition in partitions:
+        refs.update(SubKeyRef(memory_slot(partition, sensitive=False), name) for name in _MEMORY_KEYS)
+        refs.update(SubKeyRef(memory_slot(partition, sensitive=True), name) for name in _SENSITIVE_KEYS)
+        refs.add(SubKeyRef(proposals_slot(partition), "rec"))
+        refs.add(SubKeyRef(directory_slot(partition), "rec"))
+    return frozenset(refs)
+
+
 def is_sensitive(slot: str) -> bool:
     """Whether pages of this slot are sensitive."""
     return slot.startswith("memory.sensitive/")

@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 from zkpcp.core.grants import Actor, GrantStatus
 from zkpcp.core.scopes import Offer
+from zkpcp.core.slots import SubKeyName
 
 HolderKind = Literal["principal", "grant"]
 TokenKind = Literal["code", "access", "refresh"]
@@ -169,6 +170,17 @@ class KeyringRow:
     epoch: int
     sealed: bytes
     signature: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLinkRow:
+    """A sub key of an earlier generation, sealed under the next one of the same slot and purpose."""
+
+    context_id: str
+    slot: str
+    generation: int
+    name: SubKeyName
+    sealed: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,6 +424,14 @@ class ProposalPlace:
     proposal_id: str = ""
 
 
+RotatedKind: TypeAlias = Literal[
+    "pages", "page_versions", "deleted_pages", "profiles", "profile_changes", "handoffs", "partitions", "proposals"
+]
+"""The kinds of rows that a change of keys seals anew one by one, by their tables."""
+
+RotatedRow: TypeAlias = PageRow | ProfileRow | ProfileChangeRow | HandoffRow | PartitionRow | ProposalRow
+
+
 @dataclass(frozen=True, slots=True)
 class JoinedKeys:
     """The public keys of somebody who has joined by an invite, with a MAC under the invite's secret."""
@@ -453,7 +473,11 @@ class AuditRow:
 
 @dataclass(frozen=True, slots=True)
 class AuditHead:
-    """The newest place in a context's audit chain; ``seq`` 0 and 32 zero bytes before the first entry."""
+    """The newest place in a context's audit chain; ``seq`` 0 and 32 zero bytes before the first entry.
+
+    ``roster_version``: the newest roster by which an entry was written.
+    """
 
     seq: int
     hash: bytes
+    roster_version: int = 0

@@ -8,6 +8,7 @@ incident's id, its exception's type and the tool's name.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -98,7 +99,8 @@ class LocalTools:
     async def _session(self) -> dispatch.Session[Any]:
         context, token = await self._connection.access()
         gate = gate_of(self._site, context)
-        return dispatch.Session(gate, await self._authenticate(gate, token))
+        admit = partial(self._authenticate, gate, token)
+        return dispatch.Session(gate, await admit(), admit)
 
     def _incident(self, error: Exception, request: Request) -> str:
         name = request.params.get("name") if isinstance(request.params, dict) else None

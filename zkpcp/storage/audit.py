@@ -33,9 +33,11 @@ class SqlAudit:
             raise NotFoundError("there is no such context")
         return _head(row)
 
-    async def append(self, row: AuditRow) -> None:
+    async def append(self, row: AuditRow, roster_version: int = 0) -> None:
         """Insert the entry. Raises ConflictError unless it follows the newest one."""
-        moved = await self._driver.execute(_SQL["advance"], row.context_id, row.seq, row.hash, row.seq - 1)
+        moved = await self._driver.execute(
+            _SQL["advance"], row.context_id, row.seq, row.hash, row.seq - 1, roster_version
+        )
         if not moved:
             raise ConflictError("the audit entry does not follow the newest one")
         await self._driver.execute(

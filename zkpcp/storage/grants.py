@@ -156,6 +156,10 @@ class SqlGrants:
         """Delete the keyrings of every other holder."""
         await self._driver.execute(_SQL["delete_keyrings_but"], context_id, holder_kind, holder)
 
+    async def delete_keyrings_before(self, context_id: str, epoch: int) -> None:
+        """Delete every keyring of an earlier epoch."""
+        await self._driver.execute(_SQL["delete_keyrings_before"], context_id, epoch)
+
     async def put_keyring(self, row: KeyringRow) -> None:
         """Insert, or replace the holder's keyring of the same epoch."""
         await self._driver.execute(

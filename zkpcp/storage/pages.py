@@ -48,6 +48,12 @@ class SqlPages:
         if not changed:
             raise ConflictError("the page changed meanwhile")
 
+    async def claim(self, context_id: str, page_id: str, tag_generation: int, tag: bytes) -> None:
+        """Add one more path tag, which it may have. Raises ConflictError when something else has it."""
+        claimed = await self._driver.execute(_SQL["claim_tag"], context_id, tag_generation, tag, page_id)
+        if not claimed and await self.by_tag(context_id, tag_generation, tag) != page_id:
+            raise ConflictError("the path is taken")
+
     async def by_tag(self, context_id: str, tag_generation: int, tag: bytes) -> str | None:
         """The id of the page or inbox item at a path tag."""
         row = await self._driver.fetch_one(_SQL["by_tag"], context_id, tag_generation, tag)

@@ -139,6 +139,14 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
                 "signature": "the signature of whoever sealed it",
             }
         ),
+        "key_links": _table(
+            {
+                "slot": _SLOT,
+                "generation": "the generation of the key inside",
+                "name": "what that key is for",
+                "sealed": "sealed: a key of an earlier generation, under the next one; gone when all is sealed anew",
+            }
+        ),
         "tokens": _table(
             {
                 "lookup_id": _LOOKUP,
@@ -318,6 +326,7 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
             {
                 "seq": "the number of the newest audit entry",
                 "hash": "the hash of the newest audit entry",
+                "roster_version": "the newest roster by which an entry was written",
             }
         ),
         "audit_entries": _table(

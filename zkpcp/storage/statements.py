@@ -33,6 +33,7 @@ FILES: Final = (
     "partitions",
     "profiles",
     "proposals",
+    "rotation",
 )
 
 _SECTION: Final = re.compile(r"^-- name: (\S+)\n", re.MULTILINE)

@@ -19,6 +19,7 @@ from zkpcp.storage.pages import SqlPages
 from zkpcp.storage.partitions import SqlPartitions
 from zkpcp.storage.profiles import SqlProfiles
 from zkpcp.storage.proposals import SqlProposals
+from zkpcp.storage.rotation import SqlRotation
 
 
 class SqlTransaction:
@@ -83,6 +84,11 @@ class SqlTransaction:
     def proposals(self) -> SqlProposals:
         """What waits for a reviewer."""
         return SqlProposals(self._driver)
+
+    @property
+    def rotation(self) -> SqlRotation:
+        """What a change of keys leaves to do."""
+        return SqlRotation(self._driver)
 
     @property
     def audit(self) -> SqlAudit:

@@ -22,6 +22,7 @@ from zkpcp.core.slots import memory_slot
 from zkpcp.core.stored import AccessView, ContextRow, KeyringRow
 from zkpcp.errors import CorruptError, InvalidTokenError
 from zkpcp.usecases.audit_log import record
+from zkpcp.usecases.key_links import take_links
 from zkpcp.usecases.services import Services
 from zkpcp.usecases.session import OpenSession
 from zkpcp.vault import holders, seeds
@@ -128,6 +129,7 @@ async def acting(services: Services, caller: Caller) -> AsyncIterator[Acting]:
         await _record_tampering(services, caller)
         raise InvalidTokenError(_REFUSED)
     with keys:
+        await take_links(services, keys)
         grant, context = caller.access.grant, caller.context
         role = keys.roster.role(grant.on_behalf_of or grant.principal)
         scopes = caller.scopes & scopes_of_role(role, context.offer)

@@ -13,7 +13,8 @@ from typing import Final
 from zkpcp.core import audit
 from zkpcp.core.audit import Channel, Entry, Outcome
 from zkpcp.core.grants import Actor
-from zkpcp.core.stored import AuditRow, ContextRow
+from zkpcp.core.stored import AuditHead, AuditRow, ContextRow
+from zkpcp.errors import ChangedKeysError
 from zkpcp.ports import Transaction
 from zkpcp.usecases.services import Services
 
@@ -38,8 +39,14 @@ async def record(
     decrypted: bool = False,
     counts: Mapping[str, int] = _NO_COUNTS,
     started_ms: int | None = None,
+    roster_version: int = 0,
 ) -> Entry:
-    """Append one entry; ``started_ms`` gives its duration. Ids only: never a title, path, query or value (AUD-04)."""
+    """Append one entry; ``started_ms`` gives its duration. Ids only: never a title, path, query or value (AUD-04).
+
+    ``roster_version``: by which roster its author's keyring was opened, for an act that sealed or opened something.
+    Raises ChangedKeysError when there has been a newer one since, so that nothing is kept under keys, or answered by
+    rights, that somebody has lost meanwhile.
+    """
     now_ms = services.clock.now_ms()
     entry = Entry(
         id=services.new_id("aud"),
@@ -59,6 +66,8 @@ async def record(
         duration_ms=None if started_ms is None else max(0, now_ms - started_ms),
     )
     head = await tx.audit.head(context_id)
+    if roster_version:
+        _check_version(head, roster_version)
     canonical = audit.canonical(entry)
     row = AuditRow(
         context_id=context_id,
@@ -71,8 +80,20 @@ async def record(
         hash=audit.follow_stored(head.hash, canonical),
         partitions=entry.partitions,
     )
-    await tx.audit.append(row)
+    await tx.audit.append(row, roster_version)
     return entry
+
+
+async def require_current(tx: Transaction, context_id: str, roster_version: int) -> None:
+    """The check of ``record`` for a change without an entry of its own, last thing in its transaction."""
+    _check_version(await tx.audit.head(context_id), roster_version)
+
+
+def _check_version(head: AuditHead, roster_version: int) -> None:
+    # Every change of the roster ends with an entry, and every other change waits for the head: of the two, one is
+    # first. Comparing here costs no query of its own.
+    if head.roster_version > roster_version:
+        raise ChangedKeysError
 
 
 def swept_partitions(context: ContextRow) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from zkpcp.core.audit import Action, Channel, Outcome
 from zkpcp.core.grants import Actor
 from zkpcp.core.slots import partition_of
 from zkpcp.errors import (
+    ChangedKeysError,
     ConflictError,
     CorruptError,
     ForbiddenError,
@@ -77,6 +78,8 @@ class Call:
             decrypted=self.decrypted,
             counts=self.counts,
             started_ms=self.started_ms,
+            # A failed act returned nothing and kept nothing: its entry is written whatever has changed.
+            roster_version=self.acting.keys.roster.version if outcome is Outcome.OK else 0,
         )
         self.recorded = True
 
@@ -91,8 +94,7 @@ async def calling(services: Services, acting: Acting, action: str, *categories: 
         await _record_failure(call, outcome_of(error))
         raise
     except CorruptError:
-        call.action = Action.TAMPERING_FOUND
-        await _record_failure(call, Outcome.ERROR)
+        await _record_failure(call, Outcome.ERROR, action=Action.TAMPERING_FOUND)
         raise
     except (UnavailableError, asyncio.CancelledError):
         if not call.recorded:
@@ -109,13 +111,23 @@ def outcome_of(error: RefusedError) -> Outcome:
     return next((outcome for kind, outcome in _OUTCOMES if isinstance(error, kind)), Outcome.INVALID)
 
 
-async def _record_failure(call: Call, outcome: Outcome) -> None:
+async def _record_failure(call: Call, outcome: Outcome, *, action: str | None = None) -> None:
+    """Record it. Raises ChangedKeysError where keys or rights changed since the call began.
+
+    What such a call did not find, or could not open, says nothing: it looked by what no longer holds.
+    """
     # What the failed act had found stays out: whether an object exists is not told through the log either.
     call.object_ids.clear()
     call.partitions.clear()
     call.counts.clear()
     async with call.services.store.write() as tx:
-        await call.record(tx, outcome)
+        head = await tx.audit.head(call.acting.context_id)
+        has_changed = head.roster_version > call.acting.keys.roster.version
+        if not has_changed:
+            call.action = action or call.action
+        await call.record(tx, Outcome.CONFLICT if has_changed else outcome)
+    if has_changed:
+        raise ChangedKeysError from None
 
 
 async def record_refusal(

@@ -159,10 +159,12 @@ async def recover_page(services: Services, acting: Acting, page_id: str) -> Reco
                 raise TamperedError("the store answers with another page than the one asked for")
             if await tx.pages.count(acting.context_id) >= services.max_pages:
                 raise TooLargeError(f"this context holds its limit of {services.max_pages} pages")
-            generation, tag = records.path_tag(acting.keys, page.path)
+            (generation, tag), *newer = records.path_tags(acting.keys, page.path)
             if await tx.pages.by_tag(acting.context_id, generation, tag) is not None:
                 raise ConflictError("another page is at its path now; delete that one first")
             await tx.pages.recover(acting.context_id, page_id, generation, tag, recovered_ms=now_ms)
+            for generation, tag in newer:
+                await tx.pages.claim(acting.context_id, page_id, generation, tag)
             with records.open_terms(acting.keys, row) as terms:
                 await index_page(tx, services, acting, page_id, after=page, terms=terms)
             call.object_ids.add(page_id)

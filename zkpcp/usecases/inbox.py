@@ -7,6 +7,7 @@ and that is audited.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from zkpcp.core import terms as term_format
@@ -16,7 +17,7 @@ from zkpcp.core.stored import InboxRow
 from zkpcp.errors import ConflictError, CorruptError
 from zkpcp.ports import Transaction
 from zkpcp.usecases.access import Acting
-from zkpcp.usecases.audit_log import record
+from zkpcp.usecases.audit_log import record, require_current
 from zkpcp.usecases.call import Call
 from zkpcp.usecases.indexing import index_page
 from zkpcp.usecases.services import Services
@@ -26,12 +27,14 @@ AT_ONCE: Final = 50
 """How many items one request admits: it bounds the work a call may find waiting."""
 
 
-async def admit_waiting(call: Call) -> bool:
-    """Admit what waits in the inboxes this caller can open. True when more is left than one request admits."""
+async def admit_waiting(call: Call, of_slots: Collection[str] | None = None) -> bool:
+    """Admit what waits in the inboxes this caller can open. True when more is left than one request admits.
+
+    ``of_slots``: instead of those that the caller may read; for the owner, who looks after the whole context.
+    """
     services, acting = call.services, call.acting
-    slots = [
-        slot for slot in acting.readable_slots() if is_sensitive(slot) and acting.keys.holds(SubKeyRef(slot, "inbox"))
-    ]
+    wanted = acting.readable_slots() if of_slots is None else of_slots
+    slots = [slot for slot in wanted if is_sensitive(slot) and acting.keys.holds(SubKeyRef(slot, "inbox"))]
     if not slots:
         return False
     async with services.store.read() as tx:
@@ -55,6 +58,7 @@ async def admit_waiting(call: Call) -> bool:
                 partitions=call.partitions,
                 object_ids=refused,
             )
+        await require_current(tx, acting.context_id, acting.keys.roster.version)
     return len(waiting) > AT_ONCE
 
 

@@ -201,7 +201,7 @@ async def open_index(tx: Transaction, acting: Acting, now_ms: int, among: Collec
     parts: list[_Part] = []
     for slot in slots:
         row = rows.get(slot)
-        if row is None or not row.segments or row.generation != acting.keys.roster.generation(slot):
+        if row is None or not row.segments or row.generation != acting.keys.roster.generation:
             if slot in tallies:
                 return None
             continue

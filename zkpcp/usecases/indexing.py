@@ -165,17 +165,19 @@ async def rebuild_index(services: Services, acting: Acting, advance: Callable[[i
                 advance(done, total)
 
             for slot in sorted(acting.readable_slots()):
-                await _rebuild(tx, services, acting, slot, one_more)
+                await rebuild_slot(tx, services, acting, slot, one_more)
             call.decrypted = done > 0
             call.counts["pages"] = done
             await call.record(tx)
         return done
 
 
-async def _rebuild(tx: Transaction, services: Services, acting: Acting, slot: str, advance: Callable[[], None]) -> None:
-    """From the pages' own vectors and heads."""
+async def rebuild_slot(
+    tx: Transaction, services: Services, acting: Acting, slot: str, advance: Callable[[], None]
+) -> None:
+    """Make the index of one slot again, under the live keys, from the pages' own vectors and heads."""
     now_ms = services.clock.now_ms()
-    generation = acting.keys.roster.generation(slot)
+    generation = acting.keys.roster.generation
     row = replace(await tx.index.turn(acting.context_id, slot, generation), generation=generation, segments=0)
     await tx.index.clear(acting.context_id, slot)
     vectors = await tx.pages.terms(acting.context_id, (slot,), now_ms)
@@ -195,7 +197,7 @@ async def _rebuild(tx: Transaction, services: Services, acting: Acting, slot: st
 
 
 async def _keeper(tx: Transaction, services: Services, acting: Acting, slot: str, page_id: str) -> Keeper | None:
-    generation, now_ms = acting.keys.roster.generation(slot), services.clock.now_ms()
+    generation, now_ms = acting.keys.roster.generation, services.clock.now_ms()
     row = await tx.index.turn(acting.context_id, slot, generation)
     if row.generation != generation:
         return None

@@ -36,4 +36,5 @@ async def record_managed(
         categories=categories,
         partitions=partitions,
         decrypted=decrypted,
+        roster_version=session.keyring.roster.version,
     )

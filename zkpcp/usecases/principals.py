@@ -20,6 +20,7 @@ from zkpcp.core.access import AccessLists, Right, Rights, with_rights, without
 from zkpcp.core.audit import Action, Channel, Outcome
 from zkpcp.core.grants import Actor, parse_principal
 from zkpcp.core.roster import AGENT, CONTROLLER, MEMBER, SUSPENDED, Principal, Roster
+from zkpcp.core.slots import memory_slot
 from zkpcp.core.stored import GrantRow, InviteRow
 from zkpcp.errors import ConflictError, CorruptError, ForbiddenError, InvalidInputError, NotFoundError, Violation
 from zkpcp.ports import Transaction
@@ -31,6 +32,7 @@ from zkpcp.usecases.managing import record_managed
 from zkpcp.usecases.partitions import explicit
 from zkpcp.usecases.proposals import settle_quarantined
 from zkpcp.usecases.roster_changes import change_roster, require_owner
+from zkpcp.usecases.rotation import renew_keys
 from zkpcp.usecases.services import Services
 from zkpcp.usecases.session import OpenSession
 from zkpcp.vault import invites
@@ -194,6 +196,9 @@ async def resume(services: Services, session: OpenSession, principal: str) -> No
 async def remove(services: Services, session: OpenSession, principal: str) -> None:
     """Remove a member or an agent for good: wraps, keyring, sessions, grants and delegations, in one transaction.
 
+    All keys change with it, so that nothing written afterwards opens with what they kept; what was written before
+    follows in the steps of ``usecases.rotation``.
+
     What they left in quarantine is let in before, while their signature still counts. Raises NotFoundError for nobody
     of that id, InvalidInputError when nobody else could read a partition.
     """
@@ -204,7 +209,7 @@ async def remove(services: Services, session: OpenSession, principal: str) -> No
         for grant in await _grants_of(tx, context_id, principal):
             actor = Actor(session.principal, grant.client_id, grant.grant_id)
             await end_grant(tx, services, grant, Action.GRANT_REVOKED, Channel.MANAGEMENT, actor)
-        await change_roster(tx, session, partial(_without_principal, principal=principal))
+        await renew_keys(tx, services, session, partial(_without_principal, principal=principal))
         await tx.credentials.end_sessions_of(context_id, principal)
         await tx.credentials.delete_wraps(context_id, principal)
         await tx.grants.delete_keyrings(context_id, "principal", principal)
@@ -234,7 +239,8 @@ async def _admit(tx: Transaction, services: Services, session: OpenSession, row:
 
 async def _admit_quarantined(services: Services, session: OpenSession) -> None:
     async with calling(services, acting_as(session), Action.QUARANTINE_EMPTIED, "memory.sensitive") as call:
-        while await admit_waiting(call):
+        slots = [memory_slot(each, sensitive=True) for each in call.acting.keys.roster.partitions]
+        while await admit_waiting(call, slots):
             pass
         await settle_quarantined(call)
         async with services.store.write() as tx:

@@ -20,6 +20,7 @@ from zkpcp.core.stored import PageRow, ProposalPlace, ProposalRow, ProposalState
 from zkpcp.errors import ConflictError, CorruptError, ForbiddenError, TamperedError, TooLargeError
 from zkpcp.ports import Transaction
 from zkpcp.usecases.access import Acting
+from zkpcp.usecases.audit_log import require_current
 from zkpcp.usecases.call import Call
 from zkpcp.usecases.partition_names import default_partition, require_right
 from zkpcp.vault import records
@@ -115,6 +116,7 @@ async def settle_quarantined(call: Call) -> None:
                     await tx.proposals.delete(acting.context_id, row.proposal_id)
                     continue
                 await tx.proposals.replace(records.seal_proposal(acting.keys, row, proposal, services.entropy))
+        await require_current(tx, acting.context_id, acting.keys.roster.version)
 
 
 async def every_proposal(

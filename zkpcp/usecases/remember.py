@@ -161,7 +161,7 @@ async def create_page(
     )
     page = page if approved is None else page_format.with_review(page, approved.review)
     terms = encoded_terms(page)
-    generation, tag = records.path_tag(acting.keys, page.path)
+    (generation, tag), *newer = records.path_tags(acting.keys, page.path)
     if acting.keys.holds(SubKeyRef(records.slot_of(page), "rec")):
         row = records.seal_page(acting.keys, page, 1, terms, services.entropy)
         await tx.pages.add(row, generation, tag)
@@ -170,6 +170,8 @@ async def create_page(
         grant_id = acting.actor.grant_id or ""
         item = records.seal_to_inbox(acting.keys, page, terms, grant_id=grant_id)
         await tx.pages.add_to_inbox(item, generation, tag)
+    for generation, tag in newer:
+        await tx.pages.claim(acting.context_id, page.id, generation, tag)
     return page
 
 

@@ -31,12 +31,7 @@ async def change_roster(tx: Transaction, session: OpenSession, change: Callable[
     """
     keys, context_id = session.keyring, session.context.context_id
     before = keys.roster
-    require_owner(session)
-    await hold_open(tx, session)
-    after = replace(change(before), version=before.version + 1)
-    readers = [entry.principal for entry in after.principals if entry.is_person]
-    if nobody_reads(after.access, readers):
-        raise InvalidInputError("the access list is not valid", [Violation("access", _READERS)])
+    after = await next_roster(tx, session, change)
     await tx.contexts.put_roster(holders.sign_roster(after, keys))
     # From here on this session signs and seals by the new roster; the caller ends with the transaction if it fails.
     keys.adopt(after)
@@ -55,6 +50,18 @@ async def change_roster(tx: Transaction, session: OpenSession, change: Callable[
         )
         if (anew or was != now) and still_acts(after, grant):
             await tx.grants.put_keyring(holders.reseal_grant(keys, grant, offer))
+    return after
+
+
+async def next_roster(tx: Transaction, session: OpenSession, change: Callable[[Roster], Roster]) -> Roster:
+    """The roster as it is to be signed, while nobody else can change it. Raises as ``change_roster`` does."""
+    before = session.keyring.roster
+    require_owner(session)
+    await hold_open(tx, session)
+    after = replace(change(before), version=before.version + 1)
+    readers = [entry.principal for entry in after.principals if entry.is_person]
+    if nobody_reads(after.access, readers):
+        raise InvalidInputError("the access list is not valid", [Violation("access", _READERS)])
     return after
 
 

@@ -19,6 +19,7 @@ from zkpcp.core.stored import ContextRow, KeyringRow, RosterRow, SeedWrapRow, Se
 from zkpcp.errors import CorruptError, InvalidInputError, InvalidTokenError, LockedError, SignInError, TamperedError
 from zkpcp.ports import Transaction
 from zkpcp.usecases.audit_log import record
+from zkpcp.usecases.key_links import take_links
 from zkpcp.usecases.seed_wraps import wrap_under_passphrase
 from zkpcp.usecases.services import Services
 from zkpcp.vault import holders, seeds
@@ -188,6 +189,7 @@ async def open_session(services: Services, context: ContextRow, token: TokenSecr
         await _record_tampering(services, context, row.principal)
         raise InvalidTokenError("the session does not open; sign in again") from error
     with keyring:
+        await take_links(services, keyring)
         yield OpenSession(context, row.principal, keyring)
 
 

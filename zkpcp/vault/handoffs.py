@@ -24,7 +24,7 @@ SLOT = KNOWN[HANDOFF].slot
 def seal_handoff(keys: OpenKeyring, handoff: Handoff, version: int, entropy: Entropy) -> HandoffRow:
     """Seal a hand-off into the row of its ``version``, which counts from 1."""
     generation, key = keys.live_key(SLOT, "rec")
-    place = _place(keys.context_id, generation, handoff.id, version, handoff.updated_ms, handoff.expires_ms)
+    place = handoff_place(keys.context_id, generation, handoff.id, version, handoff.updated_ms, handoff.expires_ms)
     plain = pad(handoff_format.serialize(handoff))
     try:
         sealed = seal(key, plain, place, salt=entropy.bytes(SALT_BYTES))
@@ -35,7 +35,7 @@ def seal_handoff(keys: OpenKeyring, handoff: Handoff, version: int, entropy: Ent
 
 def open_handoff(keys: OpenKeyring, row: HandoffRow) -> Handoff:
     """Open a hand-off. Raises TamperedError when the row is not what was sealed for this place."""
-    place = _place(keys.context_id, row.generation, row.handoff_id, row.version, row.updated_ms, row.expires_ms)
+    place = handoff_place(keys.context_id, row.generation, row.handoff_id, row.version, row.updated_ms, row.expires_ms)
     plain = open_box(keys.key(SLOT, row.generation, "rec"), row.sealed, place)
     try:
         handoff = handoff_format.parse_stored(unpad(plain))
@@ -46,7 +46,10 @@ def open_handoff(keys: OpenKeyring, row: HandoffRow) -> Handoff:
     return handoff
 
 
-def _place(context_id: str, generation: int, handoff_id: str, version: int, updated_ms: int, expires_ms: int) -> bytes:
+def handoff_place(
+    context_id: str, generation: int, handoff_id: str, version: int, updated_ms: int, expires_ms: int
+) -> bytes:
+    """What a sealed row is bound to."""
     return context_of(
         "handoff",
         context_id.encode(),

@@ -229,6 +229,15 @@ def seal_member_keyring(owner: OpenKeyring, principal: str, offer: Offer) -> Key
         contents.wipe()
 
 
+def seal_owner_keyring(owner: OpenKeyring) -> KeyringRow:
+    """The controller's own keyring by the roster as it is, with the context root."""
+    entry = owner.roster.principal(owner.holder)
+    if entry is None or entry.role != CONTROLLER:
+        raise TamperedError("the roster does not list whoever controls the context")
+    with owner.own_contents() as contents:
+        return _sealed_keyring(contents, owner.roster, "principal", owner.holder, entry.kem_public, owner)
+
+
 def _grant_keyring(keys: OpenKeyring, grant: GrantRow, offer: Offer) -> KeyringRow:
     rights = keys.roster.acting_rights(grant.principal, grant.on_behalf_of)
     signer = verified_grant(grant, keys.roster)

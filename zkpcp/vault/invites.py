@@ -10,7 +10,7 @@ from __future__ import annotations
 import hmac
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
@@ -58,13 +58,21 @@ def seal_invite(
     with _key(code, context_id, principal, "offer") as key:
         offer = keys.roster.owner + u64(keys.roster.epoch) + u64(keys.roster.version)
         sealed = seal(key.view(), offer, context_of("invite/offer", *place), salt=entropy.bytes(SALT_BYTES))
-    plain = pad(json.dumps([code.printable(), {each: sorted(held) for each, held in rights.items()}]).encode())
+    row = InviteRow(context_id, lookup_id, principal, created_ms, expires_ms, sealed, b"")
+    return seal_kept(keys, row, KeptInvite(code, rights), entropy)
+
+
+def seal_kept(keys: OpenKeyring, row: InviteRow, kept: KeptInvite, entropy: Entropy) -> InviteRow:
+    """The invite with what the controller keeps of it under the live key; the row names no generation."""
+    place = _place(keys.context_id, row.lookup_id, row.principal, row.expires_ms)
+    rights = {each: sorted(held) for each, held in kept.rights.items()}
+    plain = pad(json.dumps([kept.code.printable(), rights]).encode())
     try:
         generation, own = keys.live_key(CONTROLLER, "rec")
-        kept = seal(own, plain, context_of("invite/kept", u64(generation), *place), salt=entropy.bytes(SALT_BYTES))
+        box = seal(own, plain, context_of("invite/kept", u64(generation), *place), salt=entropy.bytes(SALT_BYTES))
     finally:
         wipe(plain)
-    return InviteRow(context_id, lookup_id, principal, created_ms, expires_ms, sealed, kept)
+    return replace(row, kept=box)
 
 
 def open_offer(code: RecoveryCode, row: InviteRow) -> Memory:

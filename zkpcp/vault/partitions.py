@@ -24,7 +24,7 @@ def seal_partition(
 ) -> PartitionRow:
     """Seal a partition's entry into the row of its ``version``, which counts from 1."""
     generation, key = keys.live_key(directory_slot(partition.id), "rec")
-    place = _place(keys.context_id, partition.id, generation, version, updated_ms)
+    place = partition_place(keys.context_id, partition.id, generation, version, updated_ms)
     plain = pad(partition_format.serialize(partition))
     try:
         sealed = seal(key, plain, place, salt=entropy.bytes(SALT_BYTES))
@@ -35,7 +35,7 @@ def seal_partition(
 
 def open_partition(keys: OpenKeyring, row: PartitionRow) -> Partition:
     """Open a partition's entry. Raises TamperedError when the row is not what was sealed for this place."""
-    place = _place(keys.context_id, row.partition_id, row.generation, row.version, row.updated_ms)
+    place = partition_place(keys.context_id, row.partition_id, row.generation, row.version, row.updated_ms)
     plain = open_box(keys.key(directory_slot(row.partition_id), row.generation, "rec"), row.sealed, place)
     try:
         partition = partition_format.parse_stored(unpad(plain))
@@ -46,7 +46,8 @@ def open_partition(keys: OpenKeyring, row: PartitionRow) -> Partition:
     return partition
 
 
-def _place(context_id: str, partition_id: str, generation: int, version: int, updated_ms: int) -> bytes:
+def partition_place(context_id: str, partition_id: str, generation: int, version: int, updated_ms: int) -> bytes:
+    """What a sealed row is bound to."""
     return context_of(
         "partition",
         context_id.encode(),

@@ -89,9 +89,18 @@ def slot_of(page: Page) -> str:
 
 
 def path_tag(keys: OpenKeyring, path: PagePath) -> tuple[int, bytes]:
-    """The live generation of path tags and the tag of a path, the same for paths that differ only in case (MEM-02)."""
-    generation, key = keys.live_key(PATHS, "tag")
-    return generation, blind.path_tag(key, keys.context_id, generation, path.folded)
+    """The tag by which a path is found, with its generation; the same for paths that differ only in case (MEM-02).
+
+    Of several generations it is the oldest: while the keys are being changed that one alone is complete.
+    """
+    return next(iter(path_tags(keys, path)))
+
+
+def path_tags(keys: OpenKeyring, path: PagePath) -> Iterator[tuple[int, bytes]]:
+    """The tag of a path for each generation that is in use, the oldest first: a page at this path claims them all."""
+    for generation in keys.roster.generations:
+        key = keys.key(PATHS, generation, "tag")
+        yield generation, blind.path_tag(key, keys.context_id, generation, path.folded)
 
 
 def seal_page(keys: OpenKeyring, page: Page, version: int, terms: bytes, entropy: Entropy) -> PageRow:
@@ -101,7 +110,7 @@ def seal_page(keys: OpenKeyring, page: Page, version: int, terms: bytes, entropy
         context_id=keys.context_id,
         page_id=page.id,
         slot=slot,
-        generation=keys.roster.generation(slot),
+        generation=keys.roster.generation,
         version=version,
         review_state=APPROVED,
         updated_ms=page.updated_ms,
@@ -218,17 +227,17 @@ def seal_proposal(keys: OpenKeyring, row: ProposalRow, proposal: Proposal, entro
     Whoever lacks the sensitive slot seals to its inbox and signs, as with a page (MEM-22).
     """
     slot = proposal_slot(proposal.page)
-    placed = replace(row, slot=slot, generation=keys.roster.generation(slot), sealed=b"", signature=b"")
+    placed = replace(row, slot=slot, generation=keys.roster.generation, sealed=b"", signature=b"")
     base = b"" if proposal.base_ms is None else u64(proposal.base_ms)
     plain = pad(lp(base, _file(proposal.page)), powers_of_two=is_sensitive(slot))
     try:
         if is_sensitive(slot) and not keys.holds(SubKeyRef(slot, "rec")):
             _, public = keys.inbox_public(slot)
-            info = _proposal_context(placed)
+            info = proposal_place(placed)
             sealed = seal_to(public, plain, info)
             return replace(placed, sealed=sealed, signature=keys.sign("proposal", info, sealed))
         key = keys.key(slot, placed.generation, "rec")
-        box = seal(key, plain, _proposal_context(placed), salt=entropy.bytes(SALT_BYTES))
+        box = seal(key, plain, proposal_place(placed), salt=entropy.bytes(SALT_BYTES))
         return replace(placed, sealed=box)
     finally:
         wipe(plain)
@@ -241,7 +250,7 @@ def open_proposal(keys: OpenKeyring, row: ProposalRow, grant: GrantRow | None) -
     """
     if row.context_id != keys.context_id:
         raise TamperedError("a proposal belongs to another context")
-    context = _proposal_context(row)
+    context = proposal_place(row)
     if row.signature:
         plain = _opened_from_quarantine(keys, row, grant, context)
     else:
@@ -278,7 +287,7 @@ def seal_profile(
     slot = profile_slot(namespace)
     generation, key = keys.live_key(slot, "rec")
     plain = pad(b"" if profile is None else profile_format.serialize(profile))
-    context = _profile_context(keys.context_id, slot, generation, "profile", version, updated_ms)
+    context = profile_place(keys.context_id, slot, generation, "profile", version, updated_ms)
     try:
         sealed = seal(key, plain, context, salt=entropy.bytes(SALT_BYTES))
     finally:
@@ -289,7 +298,7 @@ def seal_profile(
 def open_profile(keys: OpenKeyring, namespace: str, row: ProfileRow) -> JsonObject | None:
     """Open a profile; None when it is empty. Raises TamperedError."""
     slot = profile_slot(namespace)
-    context = _profile_context(keys.context_id, slot, row.generation, "profile", row.version, row.updated_ms)
+    context = profile_place(keys.context_id, slot, row.generation, "profile", row.version, row.updated_ms)
     plain = open_box(keys.key(slot, row.generation, "rec"), row.sealed, context)
     try:
         data = unpad(plain)
@@ -311,7 +320,7 @@ def seal_change(
     slot = profile_slot(row.namespace)
     plain = pad(json.dumps(members, separators=(",", ":")).encode())
     who = (principal, client)
-    context = _profile_context(keys.context_id, slot, row.generation, "change", row.version, row.updated_ms, who)
+    context = profile_place(keys.context_id, slot, row.generation, "change", row.version, row.updated_ms, who)
     try:
         sealed = seal(keys.key(slot, row.generation, "rec"), plain, context, salt=entropy.bytes(SALT_BYTES))
     finally:
@@ -325,7 +334,7 @@ def open_change(keys: OpenKeyring, row: ProfileChangeRow) -> tuple[str, ...]:
     """The members (JSON pointers) that a change touched. Raises TamperedError."""
     slot = profile_slot(row.namespace)
     who = (row.principal, row.client)
-    context = _profile_context(keys.context_id, slot, row.generation, "change", row.version, row.at_ms, who)
+    context = profile_place(keys.context_id, slot, row.generation, "change", row.version, row.at_ms, who)
     plain = open_box(keys.key(slot, row.generation, "rec"), row.sealed, context)
     try:
         return tuple(str(member) for member in json.loads(bytes(unpad(plain))))
@@ -376,7 +385,7 @@ def _sealed(keys: OpenKeyring, row: Placed, part: Part, data: bytes, entropy: En
         return seal(
             keys.key(row.slot, row.generation, part),
             plain,
-            _place(keys.context_id, row, part),
+            page_place(keys.context_id, row, part),
             salt=entropy.bytes(SALT_BYTES),
         )
     finally:
@@ -386,14 +395,15 @@ def _sealed(keys: OpenKeyring, row: Placed, part: Part, data: bytes, entropy: En
 @contextmanager
 def _opened(keys: OpenKeyring, row: Placed, part: Part, box: bytes) -> Iterator[memoryview]:
     name: SubKeyName = part
-    plain = open_box(keys.key(row.slot, row.generation, name), box, _place(keys.context_id, row, part))
+    plain = open_box(keys.key(row.slot, row.generation, name), box, page_place(keys.context_id, row, part))
     try:
         yield unpad(plain)
     finally:
         wipe(plain)
 
 
-def _place(context_id: str, row: Placed, part: Part) -> bytes:
+def page_place(context_id: str, row: Placed, part: Part) -> bytes:
+    """What a sealed part of a page is bound to."""
     return context_of(
         f"page/{part}",
         context_id.encode(),
@@ -422,7 +432,8 @@ def _inbox_info(
     )
 
 
-def _proposal_context(row: ProposalRow) -> bytes:
+def proposal_place(row: ProposalRow) -> bytes:
+    """What a sealed proposal is bound to."""
     return context_of(
         "proposal",
         row.context_id.encode(),
@@ -437,7 +448,7 @@ def _proposal_context(row: ProposalRow) -> bytes:
     )
 
 
-def _profile_context(
+def profile_place(
     context_id: str,
     slot: str,
     generation: int,
@@ -446,6 +457,7 @@ def _profile_context(
     updated_ms: int,
     who: tuple[str, str | None] | None = None,
 ) -> bytes:
+    """What a sealed profile, or a change of one by somebody, is bound to."""
     fields = [context_id.encode(), slot.encode(), u64(generation), u64(version), u64(updated_ms)]
     if who is not None:
         principal, client = who

@@ -6,13 +6,14 @@ TOOL-06, TOOL-08 and TOOL-16. It holds nothing between two calls.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol
 
 from zkpcp.core.discovery import PCP_VERSION
 from zkpcp.core.schemas import JsonObject
 from zkpcp.errors import (
+    ChangedKeysError,
     CorruptError,
     ForbiddenError,
     InvalidInputError,
@@ -42,10 +43,11 @@ class StepUpError(ForbiddenError):
 
 @dataclass(frozen=True, slots=True)
 class Session(Generic[C]):
-    """Who asks, and where; it ends with the request."""
+    """Who asks, and where; it ends with the request. ``admit_again`` looks the same token up once more."""
 
     gate: GateFacts
     caller: C | Locked
+    admit_again: Callable[[], Awaitable[C | Locked]]
 
 
 class NoteRefusal(Protocol[C_contra]):
@@ -136,7 +138,14 @@ async def _call(
         broken = InvalidInputError("the arguments break the tool's input schema", violations)
         return await _refuse(broken, name, caller, note_refusal)
     try:
-        return await _run(entry, caller, arguments)
+        try:
+            return await _run(entry, caller, arguments)
+        except ChangedKeysError:
+            # Nothing was done, and the client need not know: the call is as good as one that came a moment later.
+            caller = await session.admit_again()
+            if isinstance(caller, Locked):
+                return await _refuse(LockedError(caller.message), name, caller, note_refusal)
+            return await _run(entry, caller, arguments)
     except InvalidTokenError:
         # A key that should open and does not: the token ends here, as it would have at the door.
         raise

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Final, Generic, TypeVar
 
@@ -158,7 +159,8 @@ class McpEndpoint(Generic[C]):
             token = gate.bearer_token(headers)
             if token is None:
                 return gate.unauthorized(facts, None)
-            session = dispatch.Session(facts, await self._admit(facts, token))
+            admit = partial(self._admit, facts, token)
+            session = dispatch.Session(facts, await admit(), admit)
         except InvalidTokenError as refused_token:
             return gate.unauthorized(facts, refused_token)
         refused = gate.refuse_form(scope["method"], headers)

@@ -82,6 +82,7 @@ async def show(web: Web, request: Request) -> Response:
             manages=owner.session.is_controller,
             organizations=context.is_organizations,
             locked=None if context.locked_ms is None else Moment.of(context.locked_ms),
+            changing_keys=owner.session.keyring.roster.oldest is not None,
             controller=context.controller,
             mcp_url=mcp_url,
             how_to=how_to_connect(context.handle, mcp_url, is_loopback=web.site.is_loopback),

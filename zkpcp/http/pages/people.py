@@ -17,6 +17,7 @@ from zkpcp.core.access import RIGHTS, Right, parse_rights
 from zkpcp.core.roster import AGENT, CONTROLLER, MEMBER, SUSPENDED, Principal
 from zkpcp.errors import ConflictError, InvalidInputError
 from zkpcp.http.pages.forms import Form
+from zkpcp.http.pages.keys import GOING_ON
 from zkpcp.http.pages.partitions import IN_WORDS, in_words
 from zkpcp.http.pages.render import Moment
 from zkpcp.http.pages.web import SignedIn, Web, posted, see_other, signed_in
@@ -132,11 +133,11 @@ async def resume(web: Web, request: Request) -> Response:
 
 
 async def remove(web: Web, request: Request) -> Response:
-    """Remove somebody for good, once that is confirmed."""
-    return await _do(web, request, principals.remove, confirm=True)
+    """Remove somebody for good, once that is confirmed; then on to the change of keys that begins with it."""
+    return await _do(web, request, principals.remove, confirm=True, go_on=GOING_ON)
 
 
-async def _do(web: Web, request: Request, act: Act, *, confirm: bool = False) -> Response:
+async def _do(web: Web, request: Request, act: Act, *, confirm: bool = False, go_on: str = HERE) -> Response:
     form = await posted(web, request)
     async with signed_in(web, request, HERE, form) as person:
         if confirm and form.one("sure") != "yes":
@@ -145,7 +146,7 @@ async def _do(web: Web, request: Request, act: Act, *, confirm: bool = False) ->
             await act(web.services, person.session, form.one("principal"))
         except (ConflictError, InvalidInputError) as error:
             return await _page(web, person, in_words(error))
-        return see_other(web, f"{person.place.base_path}{HERE}")
+        return see_other(web, f"{person.place.base_path}{go_on}")
 
 
 async def _page(web: Web, person: SignedIn, message: str = "") -> Response:

@@ -20,6 +20,7 @@ from zkpcp.http.pages import (
     history,
     home,
     joining,
+    keys,
     partitions,
     people,
     profile,
@@ -31,6 +32,9 @@ from zkpcp.http.pages import (
 from zkpcp.http.pages.web import Web, see_other, to_sign_in
 
 Handler = Callable[[Web, Request], Awaitable[Response]]
+
+
+Add = Callable[[str, str, Handler], None]
 
 
 def page_router(web: Web) -> APIRouter:
@@ -58,16 +62,11 @@ def page_router(web: Web) -> APIRouter:
     add("POST", f"{base}/disconnect", home.disconnect)
     add("POST", f"{base}/lock", home.lock)
     add("POST", f"{base}/unlock", home.unlock)
+    add("GET", f"{base}/keys", keys.show)
+    add("POST", f"{base}/keys", keys.begin)
+    add("POST", f"{base}/keys/finish", keys.end_without)
     add("POST", f"{base}/extensions", extensions.switch)
-    add("GET", f"{base}/people", people.show)
-    add("POST", f"{base}/people/invite", people.invite)
-    add("POST", f"{base}/people/withdraw", people.withdraw)
-    add("POST", f"{base}/people/agent", people.add_agent)
-    add("POST", f"{base}/people/suspend", people.suspend)
-    add("POST", f"{base}/people/resume", people.resume)
-    add("POST", f"{base}/people/remove", people.remove)
-    add("GET", f"{base}/join", joining.show)
-    add("POST", f"{base}/join", joining.submit)
+    _add_people(add, base)
     add("GET", f"{base}/partitions", partitions.show)
     add("POST", f"{base}/partitions", partitions.create)
     add("POST", f"{base}/partitions/describe", partitions.describe)
@@ -110,3 +109,15 @@ def _bound(web: Web, handler: Handler) -> Callable[[Request], Awaitable[Response
             return await to_sign_in(web, request)
 
     return endpoint
+
+
+def _add_people(add: Add, base: str) -> None:
+    add("GET", f"{base}/people", people.show)
+    add("POST", f"{base}/people/invite", people.invite)
+    add("POST", f"{base}/people/withdraw", people.withdraw)
+    add("POST", f"{base}/people/agent", people.add_agent)
+    add("POST", f"{base}/people/suspend", people.suspend)
+    add("POST", f"{base}/people/resume", people.resume)
+    add("POST", f"{base}/people/remove", people.remove)
+    add("GET", f"{base}/join", joining.show)
+    add("POST", f"{base}/join", joining.submit)

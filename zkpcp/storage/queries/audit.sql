@@ -1,14 +1,14 @@
 -- name: head
 -- The newest place in the chain. The lock makes writers of one context take turns; whoever waited sees the new head.
-select seq, hash
+select seq, hash, roster_version
 from audit_heads
 where context_id = $1
 for update
 
 -- name: advance
--- Moves the head one place on; nothing changes when $4 is not the newest place.
+-- Moves the head one place on, by roster $5; nothing changes when $4 is not the newest place.
 update audit_heads
-set seq = $2, hash = $3
+set seq = $2, hash = $3, roster_version = case when roster_version > $5 then roster_version else $5 end
 where context_id = $1 and seq = $4
 
 -- name: append

@@ -155,6 +155,12 @@ where context_id = $1 and holder_kind = $2 and holder = $3
 delete from keyrings
 where context_id = $1 and not (holder_kind = $2 and holder = $3)
 
+-- name: delete_keyrings_before
+-- erases: keyrings of earlier epochs (KEY-12)
+-- The root they go with is gone.
+delete from keyrings
+where context_id = $1 and epoch < $2
+
 -- name: put_keyring
 -- erases: the keyring that is replaced
 -- A keyring, in place of the holder's earlier one of the same epoch.
