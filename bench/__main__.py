@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from bench import cpu_per_call, footprint, hot_path, http_calls
+from bench import cpu_per_call, footprint, growth, hot_path, http_calls
 from bench.leakage import __main__ as leakage
 from bench.scene import FULL, QUICK, SMOKE, Scene, Size
 from bench.search import __main__ as search
@@ -34,7 +34,7 @@ QUESTIONS: Final = {
     # Last, since it adds pages.
     "cpu": "How much processor time does a call take?",
 }
-_IN_PROCESS: Final = {"search": search.main, "leakage": leakage.main}
+_IN_PROCESS: Final = {"growth": growth.main, "search": search.main, "leakage": leakage.main}
 """Questions that need no server: ``python -m bench search``; each has arguments and a file of its own."""
 _DEFAULT_OUTPUT: Final = Path(__file__).resolve().parent.parent / "build" / "bench.json"
 
@@ -66,7 +66,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m bench",
         description="Measure zkpcp.",
-        epilog="python -m bench search and python -m bench leakage ask about search; see their --help",
+        epilog="python -m bench growth, search and leakage measure inside one process; see their --help",
     )
     parser.add_argument("--quick", action="store_true", help="small contexts and few calls: under a minute")
     parser.add_argument("--smoke", action="store_true", help="next to nothing: only to see that the programs work")

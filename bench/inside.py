@@ -1,4 +1,4 @@
-"""A context inside this process: the real use cases on a real SQLite file, without HTTP.
+"""A context inside this process: the real use cases on a real database, without HTTP.
 
 For questions about what search finds, what it costs beside another engine in the same process, and what its database
 shows. The clock stands still and the keys are the same in every run: figures of sizes and places repeat.
@@ -21,7 +21,7 @@ from zkpcp.usecases.access import Acting, Caller, acting, authenticate
 from zkpcp.usecases.filters import Filters
 from zkpcp.usecases.found import found_context
 from zkpcp.usecases.grants import create_grant
-from zkpcp.usecases.recall import list_pages
+from zkpcp.usecases.recall import list_pages, read_page
 from zkpcp.usecases.remember import write_page
 from zkpcp.usecases.search import search_pages
 from zkpcp.usecases.services import Services
@@ -87,6 +87,11 @@ class Inside:
             results = await search_pages(self.services, who, query=query, filters=Filters(), limit=limit)
             return [found.head.path.value for found in results.found]
 
+    async def read(self, path: str) -> str:
+        """The body of a page."""
+        async with self.client() as who:
+            return (await read_page(self.services, who, path=path)).body
+
     async def list(self, prefix: str, limit: int = 50) -> list[str]:
         """The first paths below a prefix."""
         async with self.client() as who:
@@ -120,7 +125,14 @@ class Seen:
 @asynccontextmanager
 async def founded(folder: Path, handle: str = "bench") -> AsyncIterator[Inside]:
     """A context in the migrated database of ``migrated(folder)``, with one app that has the default scopes."""
-    store = await storage.open_store(_url(folder))
+    async with founded_at(_url(folder), handle) as inside:
+        yield inside
+
+
+@asynccontextmanager
+async def founded_at(url: str, handle: str = "bench") -> AsyncIterator[Inside]:
+    """The same in any migrated database."""
+    store = await storage.open_store(url)
     try:
         services = Services(
             store=store,

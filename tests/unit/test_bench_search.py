@@ -90,3 +90,14 @@ def test_a_small_run_times_search_and_writes_its_figures(tmp_path: Path) -> None
     assert figure["fts5"]["cpu_ms"] > 0
     assert figure["index_bytes"] > 0
     assert figure["read_rows"] > 0
+
+
+def test_growth_is_measured_for_each_call_at_each_size(tmp_path: Path) -> None:
+    output = tmp_path / "growth.json"
+
+    main(["growth", "--engine", "sqlite", "--pages", "30", "--pages", "40", "--output", str(output)])
+
+    figures = json.loads(output.read_text())["sqlite"]
+    assert {figure["pages"] for figure in figures} == {30, 40}
+    assert len({figure["call"] for figure in figures}) == 5
+    assert all(0 < figure["clock_ms"] <= figure["worst_ms"] for figure in figures)
