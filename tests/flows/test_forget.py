@@ -317,6 +317,22 @@ async def test_a_page_does_not_come_back_to_a_taken_path(stored_world: World) ->
         assert (await owner.read("style/letters")).body == "short"
 
 
+@each_store
+@pytest.mark.requirement("ERA-07", "MEM-11")
+async def test_a_page_comes_back_to_a_path_whose_page_has_ended(stored_world: World) -> None:
+    async with stored_world.owner() as owner:
+        old = await owner.write("notes/boat", "under the willow")
+        await delete(owner, "notes/boat")
+        await owner.write("notes/boat", "for a minute", expires=to_rfc3339(NOW_MS + MINUTE_MS))
+    stored_world.clock.advance(MINUTE_MS)
+
+    await recover(stored_world, old.page_id)
+
+    async with stored_world.owner() as owner:
+        assert (await owner.read("notes/boat")).body == "under the willow"
+    assert "retention.sweep" in [entry.action for entry in await stored_world.entries()]
+
+
 async def test_a_full_context_takes_no_page_back(world: World) -> None:
     small = replace(world, services=replace(world.services, max_pages=1))
     granted = await small.grant(*DEFAULT_GRANT)

@@ -15,7 +15,7 @@ from tests.support.page_server import NoLimiter, page_server
 from zkpcp.core.access import ReviewMode
 from zkpcp.core.discovery import FEATURES
 from zkpcp.core.stored import ProposalState
-from zkpcp.errors import ConflictError, ForbiddenError, NotFoundError, TooLargeError
+from zkpcp.errors import ConflictError, ForbiddenError, NotFoundError, TamperedError, TooLargeError
 from zkpcp.testing import MemoryStore
 from zkpcp.usecases import housekeeping, principals, proposals, review
 from zkpcp.usecases.access import acting_as
@@ -215,6 +215,40 @@ async def test_a_sensitive_proposal_opens_with_the_sensitive_slot_alone(world: W
     async with world.owner() as hand:
         await review.approve(hand.services, hand.who, proposal_id, seen_updated="")
         assert (await hand.read("health")).is_sensitive
+
+
+async def test_a_proposal_is_made_from_the_page_that_still_waits_in_quarantine(world: World) -> None:
+    await turn(world)
+    async with world.client(await world.grant(*WRITER)) as client:
+        await client.write("health", "allergic to nuts", sensitivity="sensitive")
+    reader = await world.grant(*PROPOSER, "memory.sensitive:read")
+    async with world.client(reader) as client:
+        proposal_id = await propose(client, "health", "allergic to nuts and bees", sensitivity="sensitive")
+    async with world.owner() as hand:
+        shown = await review.compare(hand.services, hand.who, proposal_id)
+        assert shown.current is not None
+        await review.approve(hand.services, hand.who, proposal_id, seen_updated=shown.current.updated)
+        assert (await hand.read("health")).body == "allergic to nuts and bees"
+
+
+@pytest.mark.requirement("MEM-15", "MEM-22")
+async def test_a_member_who_may_only_propose_signs_what_they_cannot_read_themselves(world: World) -> None:
+    await turn(world)
+    member = await world.join("bea", {"main": ("propose",)})
+    async with member.hand() as hand:
+        kept = await propose(hand, "health", "allergic to nuts", sensitivity="sensitive")
+        lost = await propose(hand, "teeth", "two are false", sensitivity="sensitive")
+    async with world.owner() as hand:
+        assert await listed(hand) == sorted([kept, lost], reverse=True)
+        await review.approve(hand.services, hand.who, kept, seen_updated="")
+        assert (await hand.read("health")).source["principal"] == "human:bea"
+
+    row = world.tables().proposals[world.context_id, lost]
+    forged = replace(row, principal=world.context.controller)
+    world.tamper(lambda tables: tables.proposals.update({(world.context_id, lost): forged}))
+    async with world.owner() as hand:
+        with pytest.raises(TamperedError):
+            await listed(hand)
 
 
 async def test_what_somebody_proposed_can_be_reviewed_after_they_are_gone(world: World) -> None:

@@ -25,7 +25,7 @@ from zkpcp.usecases.indexing import index_page
 from zkpcp.usecases.partition_names import require_right
 from zkpcp.usecases.proposals import writes_wait
 from zkpcp.usecases.recall import NOT_THERE, check_one_of, find_page, open_found
-from zkpcp.usecases.remember import CHANGED, parse_expected
+from zkpcp.usecases.remember import CHANGED, is_free, parse_expected
 from zkpcp.usecases.services import Services
 from zkpcp.vault import records
 
@@ -160,7 +160,7 @@ async def recover_page(services: Services, acting: Acting, page_id: str) -> Reco
             if await tx.pages.count(acting.context_id) >= services.max_pages:
                 raise TooLargeError(f"this context holds its limit of {services.max_pages} pages")
             (generation, tag), *newer = records.path_tags(acting.keys, page.path)
-            if await tx.pages.by_tag(acting.context_id, generation, tag) is not None:
+            if not await is_free(tx, call, generation, tag):
                 raise ConflictError("another page is at its path now; delete that one first")
             await tx.pages.recover(acting.context_id, page_id, generation, tag, recovered_ms=now_ms)
             for generation, tag in newer:

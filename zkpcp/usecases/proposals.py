@@ -107,8 +107,8 @@ async def settle_quarantined(call: Call) -> None:
     slots = [memory_slot(each, sensitive=True) for each in acting.keys.roster.partitions]
     async with services.store.write() as tx:
         for row in await every_proposal(tx, acting.context_id, slots, now_ms):
-            if row.signature and row.grant_id is not None:
-                grant = await tx.grants.grant(acting.context_id, row.grant_id)
+            if row.signature:
+                grant = None if row.grant_id is None else await tx.grants.grant(acting.context_id, row.grant_id)
                 call.decrypted = True
                 try:
                     proposal = records.open_proposal(acting.keys, row, grant)

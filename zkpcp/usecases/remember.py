@@ -117,8 +117,17 @@ async def page_at(tx: Transaction, call: Call, draft: Draft) -> PageRow | None:
     row = await tx.pages.page(acting.context_id, page_id, acting.readable_slots(), now_ms, lock=True)
     if row is not None:
         return row
-    # A page past its retention no longer counts, but holds its path until it is swept.
-    swept = await tx.pages.delete_expired(acting.context_id, now_ms)
+    if await is_free(tx, call, generation, tag):
+        return None
+    raise ConflictError(_OCCUPIED)
+
+
+async def is_free(tx: Transaction, call: Call, generation: int, tag: bytes) -> bool:
+    """Whether nothing is at a path; what is past its retention holds its path until it is swept, which is done here."""
+    acting, services = call.acting, call.services
+    if await tx.pages.by_tag(acting.context_id, generation, tag) is None:
+        return True
+    swept = await tx.pages.delete_expired(acting.context_id, services.clock.now_ms())
     if swept:
         await record(
             tx,
@@ -130,9 +139,7 @@ async def page_at(tx: Transaction, call: Call, draft: Draft) -> PageRow | None:
             partitions=swept_partitions(acting.context),
             counts={"pages": swept},
         )
-    if await tx.pages.by_tag(acting.context_id, generation, tag) is None:
-        return None
-    raise ConflictError(_OCCUPIED)
+    return await tx.pages.by_tag(acting.context_id, generation, tag) is None
 
 
 async def create_page(

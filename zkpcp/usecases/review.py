@@ -100,6 +100,8 @@ async def propose_page(
         if "memory:propose" not in acting.scopes:
             raise ForbiddenError("proposing pages needs another scope", ("memory:propose",))
         draft, expected_ms = read_draft(services, path, body, frontmatter, expected_updated)
+        # What the author may read is what the proposal is made from, also while it waits in quarantine.
+        await admit_waiting(call)
         async with services.store.write() as tx:
             draft = (await partition_names(tx, call)).draft(draft)
             proposal_id = await store_proposal(tx, call, draft, expected_ms, author_of(acting), "propose")

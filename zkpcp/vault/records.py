@@ -246,7 +246,8 @@ def seal_proposal(keys: OpenKeyring, row: ProposalRow, proposal: Proposal, entro
 def open_proposal(keys: OpenKeyring, row: ProposalRow, grant: GrantRow | None) -> Proposal:
     """Open a proposal; ``grant`` is that of ``row.grant_id``, by which one in quarantine is verified.
 
-    Raises TamperedError for one that was moved, relabelled, or not signed by the grant it names.
+    One that a signed-in member made names no grant, and is verified by the member's own key. Raises TamperedError for
+    one that was moved, relabelled, or not signed by whom it names.
     """
     if row.context_id != keys.context_id:
         raise TamperedError("a proposal belongs to another context")
@@ -273,11 +274,21 @@ def open_proposal(keys: OpenKeyring, row: ProposalRow, grant: GrantRow | None) -
 
 
 def _opened_from_quarantine(keys: OpenKeyring, row: ProposalRow, grant: GrantRow | None, context: bytes) -> bytearray:
+    verify(_signer(keys, row, grant), row.signature, "proposal", context, row.sealed)
+    return open_sealed(keys.inbox_private(row.slot, row.generation), row.sealed, context)
+
+
+def _signer(keys: OpenKeyring, row: ProposalRow, grant: GrantRow | None) -> bytes:
+    """The public key of whoever has to have signed a proposal in quarantine."""
+    if row.grant_id is None:
+        author = keys.roster.principal(row.principal)
+        if author is None or not author.is_person:
+            raise TamperedError("a proposal names an author who does not belong here")
+        return author.sig_public
     if grant is None or grant.grant_id != row.grant_id:
         raise TamperedError("a proposal names a grant that is not there")
     verified_grant(grant, keys.roster)
-    verify(grant.sig_public, row.signature, "proposal", context, row.sealed)
-    return open_sealed(keys.inbox_private(row.slot, row.generation), row.sealed, context)
+    return grant.sig_public
 
 
 def seal_profile(
