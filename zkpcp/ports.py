@@ -24,6 +24,7 @@ from zkpcp.core.stored import (
     DeletedRow,
     GrantRow,
     HandoffRow,
+    HandoverRow,
     HeadRow,
     HolderKind,
     InboxRow,
@@ -112,7 +113,26 @@ class Contexts(Protocol):
         ...
 
     async def put_roster(self, row: RosterRow) -> None:
-        """Replace the roster. Raises ConflictError unless ``row.version`` is the stored one plus 1 (the first is 1)."""
+        """Replace the roster. Raises ConflictError unless ``row.version`` is the stored one plus 1 (the first is 1).
+
+        ``row.succession`` is not looked at: only ``hand_over`` changes it.
+        """
+        ...
+
+    async def hand_over(self, context_id: str, controller: str, succession: bytes) -> None:
+        """Name another controller, and store how the owner's key followed (CTX-03)."""
+        ...
+
+    async def handover(self, context_id: str) -> HandoverRow | None:
+        """The offer of control that is under way."""
+        ...
+
+    async def put_handover(self, row: HandoverRow) -> None:
+        """Store an offer; it replaces an earlier one."""
+        ...
+
+    async def delete_handover(self, context_id: str) -> bool:
+        """End the offer; False when there is none."""
         ...
 
 

@@ -27,6 +27,7 @@ from zkpcp.core.stored import (
     DeletedRow,
     GrantRow,
     HandoffRow,
+    HandoverRow,
     HeadRow,
     HolderKind,
     InboxRow,
@@ -137,6 +138,7 @@ class _Tables:
     partitions: dict[tuple[str, str], PartitionRow] = field(default_factory=dict)
     proposals: dict[tuple[str, str], ProposalRow] = field(default_factory=dict)
     links: dict[tuple[str, str, int, str], KeyLinkRow] = field(default_factory=dict)
+    handovers: dict[str, HandoverRow] = field(default_factory=dict)
     heads: dict[str, AuditHead] = field(default_factory=dict)
     entries: dict[tuple[str, int], AuditRow] = field(default_factory=dict)
     counters: dict[str, Counted] = field(default_factory=dict)
@@ -245,7 +247,21 @@ class _Contexts:
         stored = tables.rosters.get(row.context_id)
         if row.version != (stored.version + 1 if stored else 1):
             raise ConflictError("the roster changed meanwhile")
-        tables.rosters[row.context_id] = row
+        tables.rosters[row.context_id] = replace(row, succession=stored.succession if stored else b"")
+
+    async def hand_over(self, context_id: str, controller: str, succession: bytes) -> None:
+        tables = self._session.change(context_id)
+        tables.rosters[context_id] = replace(tables.rosters[context_id], succession=succession)
+        tables.contexts[context_id] = replace(tables.contexts[context_id], controller=controller)
+
+    async def handover(self, context_id: str) -> HandoverRow | None:
+        return self._session.look().handovers.get(context_id)
+
+    async def put_handover(self, row: HandoverRow) -> None:
+        self._session.change(row.context_id).handovers[row.context_id] = row
+
+    async def delete_handover(self, context_id: str) -> bool:
+        return self._session.change().handovers.pop(context_id, None) is not None
 
 
 class _Credentials:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from tests.contract.rows import ELSEWHERE, HERE, NOW, context, roster_row
-from zkpcp.core.stored import RosterRow
+from zkpcp.core.stored import HandoverRow, RosterRow
 from zkpcp.errors import ConflictError, CorruptError
 from zkpcp.ports import Store
 
@@ -79,6 +80,42 @@ async def test_roster_versions_follow_each_other_without_a_gap(store: Store) -> 
 
     async with store.read() as tx:
         assert await tx.contexts.roster(HERE) == roster_row(2, epoch=2)
+
+
+@pytest.mark.requirement("CTX-03")
+async def test_a_handover_names_the_controller_and_its_succession_outlives_later_rosters(store: Store) -> None:
+    async with store.write() as tx:
+        await tx.contexts.add(context())
+        await tx.contexts.add(context(context_id=ELSEWHERE, handle="elsewhere"))
+        await tx.contexts.put_roster(roster_row(1))
+        await tx.contexts.put_roster(roster_row(1, context_id=ELSEWHERE))
+        await tx.contexts.hand_over(HERE, "human:other", b"step")
+        await tx.contexts.put_roster(roster_row(2))
+
+    async with store.read() as tx:
+        assert await tx.contexts.roster(HERE) == replace(roster_row(2), succession=b"step")
+        assert await tx.contexts.roster(ELSEWHERE) == roster_row(1, context_id=ELSEWHERE)
+        here, elsewhere = await tx.contexts.by_handle("here"), await tx.contexts.by_handle("elsewhere")
+    assert here is not None
+    assert elsewhere is not None
+    assert (here.controller, here.kind, elsewhere.controller) == ("human:other", "personal", "human:me")
+
+
+@pytest.mark.requirement("CTX-03")
+async def test_there_is_one_offer_of_control_and_it_can_be_replaced_and_ended(store: Store) -> None:
+    first = HandoverRow(HERE, "human:bob", 1, NOW, NOW + 1000, b"offered", b"sealed", b"signed")
+    async with store.write() as tx:
+        await tx.contexts.add(context())
+        assert await tx.contexts.handover(HERE) is None
+        assert not await tx.contexts.delete_handover(HERE)
+        await tx.contexts.put_handover(first)
+        await tx.contexts.put_handover(replace(first, principal="human:cleo", epoch=2))
+
+    async with store.write() as tx:
+        assert await tx.contexts.handover(HERE) == replace(first, principal="human:cleo", epoch=2)
+        assert await tx.contexts.handover(ELSEWHERE) is None
+        assert await tx.contexts.delete_handover(HERE)
+        assert await tx.contexts.handover(HERE) is None
 
 
 async def test_a_roster_that_is_none_is_not_stored(store: Store) -> None:

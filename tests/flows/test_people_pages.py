@@ -121,6 +121,58 @@ async def test_the_controller_suspends_lets_in_again_and_removes_only_when_sure(
     assert "now or before" in never.text
 
 
+@pytest.mark.requirement("CTX-03")
+async def test_control_is_offered_on_one_page_and_taken_on_another_only_when_sure() -> None:
+    server = team_server()
+    async with browsing(server) as ada, browsing(server, "192.0.2.2") as bob:
+        await set_up(ada, kind="team")
+        await join(bob, await invite(ada))
+        token = form_token((await ada.get(f"{BASE}/people")).text)
+        await sign_in(bob, BOBS, "bob")
+        nothing = await bob.get(f"{BASE}/control")
+        here = {"form_token": token, "principal": "human:bob"}
+        unsure = await ada.post(f"{BASE}/people/offer", data=here)
+        quiet = (await bob.get(f"{BASE}/")).text
+        await ada.post(f"{BASE}/people/offer", data=here | {"sure": "yes"})
+        waiting, told = (await ada.get(f"{BASE}/people")).text, (await bob.get(f"{BASE}/")).text
+        form = await bob.get(f"{BASE}/control")
+        foreign = await bob.post(f"{BASE}/control", data={"form_token": token, "sure": "yes"})
+        mine = {"form_token": form_token(form.text)}
+        still_unsure = await bob.post(f"{BASE}/control", data=mine)
+        taken = await bob.post(f"{BASE}/control", data=mine | {"sure": "yes"})
+        finished = await bob.get(taken.headers["location"])
+        managed, closed = await bob.get(f"{BASE}/people"), await ada.get(f"{BASE}/people")
+        pages = [(await ada.get(f"{BASE}{path}")).status_code for path in ("/", "/pages", "/log")]
+
+    assert (nothing.status_code, unsure.status_code, still_unsure.status_code) == (404, 400, 400)
+    assert "offers you control" not in quiet
+    assert "offers you control" in told
+    assert "Control is offered to" in waiting
+    assert foreign.status_code == 403
+    assert (taken.status_code, finished.status_code) == (303, 200)
+    assert "All keys are changed" in finished.text
+    assert (managed.status_code, closed.status_code, pages) == (200, 403, [200, 200, 200])
+
+
+@pytest.mark.requirement("CTX-03")
+async def test_an_offer_of_control_is_withdrawn_and_the_keys_change() -> None:
+    server = team_server()
+    async with browsing(server) as ada, browsing(server, "192.0.2.2") as bob:
+        await set_up(ada, kind="team")
+        await join(bob, await invite(ada))
+        token = form_token((await ada.get(f"{BASE}/people")).text)
+        await ada.post(f"{BASE}/people/offer", data={"form_token": token, "principal": "human:bob", "sure": "yes"})
+        withdrawn = await ada.post(f"{BASE}/people/withdraw-offer", data={"form_token": token})
+        again = await ada.post(f"{BASE}/people/withdraw-offer", data={"form_token": token})
+        await sign_in(bob, BOBS, "bob")
+        gone = await bob.get(f"{BASE}/control")
+
+    assert (withdrawn.status_code, again.status_code, gone.status_code) == (303, 404, 404)
+    assert "/keys" in withdrawn.headers["location"]
+    async with owner(server) as session:
+        assert session.keyring.roster.generation == 2
+
+
 async def test_an_invite_is_withdrawn_and_an_agent_is_added_with_what_is_ticked() -> None:
     server = team_server()
     async with browsing(server) as ada, browsing(server, "192.0.2.2") as bob:

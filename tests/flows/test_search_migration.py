@@ -19,6 +19,8 @@ from zkpcp.usecases.indexed import open_index
 from zkpcp.usecases.indexing import rebuild_index
 
 BACK_TO_0001 = (
+    "drop table handovers",
+    "alter table rosters drop column succession",
     "drop table key_links",
     "alter table audit_heads drop column roster_version",
     "drop table proposals",

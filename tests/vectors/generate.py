@@ -20,6 +20,7 @@ from zkpcp.crypto import aead, blind, kdf, keyring, keys, padding, passphrase, r
 from zkpcp.crypto.profiles import CHEAPEST, Argon2Profile
 from zkpcp.vault import seeds
 from zkpcp.vault.keyring import link_place
+from zkpcp.vault.succession import Step
 
 Value: TypeAlias = str | int | bool | Sequence["Value"] | dict[str, "Value"] | None
 Case: TypeAlias = dict[str, Value]
@@ -685,6 +686,40 @@ def key_link_cases() -> list[Case]:
     ]
 
 
+def succession_cases() -> list[Case]:
+    """Two steps, from one owner to a second and on to a third; what is remembered decides which are followed."""
+    entropy = StreamEntropy("succession")
+    owners = [sign.SigningKey.from_seed(entropy.bytes(32)) for _ in range(3)]
+    steps = []
+    for epoch, (earlier, later) in ((2, owners[:2]), (5, owners[1:])):
+        fields = (CONTEXT_ID.encode(), earlier.public_bytes(), later.public_bytes(), kdf.u64(epoch))
+        signatures = earlier.sign("succession/offered", *fields), later.sign("succession/taken", *fields)
+        steps.append(Step(earlier.public_bytes(), later.public_bytes(), epoch, *signatures).encode())
+    whole = b"".join(steps)
+    keys_of = [owner.public_bytes().hex() for owner in owners]
+
+    def case(name: str, steps: bytes, owner: str, epoch: int, now: str) -> Case:
+        return valid(name, context_id=CONTEXT_ID, steps=steps.hex(), owner=owner, epoch=epoch, now=now)
+
+    def refused(name: str, steps: bytes, context_id: str = CONTEXT_ID) -> Case:
+        return invalid(name, "tampered", context_id=context_id, steps=steps.hex(), owner=keys_of[0], epoch=1)
+
+    return [
+        case("no step", b"", keys_of[0], 1, keys_of[0]),
+        case("both steps", whole, keys_of[0], 1, keys_of[2]),
+        case("remembered in the last epoch of the first owner", whole, keys_of[0], 2, keys_of[2]),
+        case("remembered after the step", whole, keys_of[0], 3, keys_of[0]),
+        case("from the second owner on", whole, keys_of[1], 3, keys_of[2]),
+        case("the second step alone", steps[1], keys_of[0], 1, keys_of[0]),
+        refused("a step of another context", whole, "ctx_other"),
+        refused("the signature of the earlier owner changed", flipped(steps[0], 72)),
+        refused("the signature of the later owner changed", flipped(steps[0], -1)),
+        refused("another epoch", flipped(steps[0], 71)),
+        refused("another later owner", steps[0][:32] + steps[1][32:64] + steps[0][64:]),
+        refused("a byte less", whole[:-1]),
+    ]
+
+
 FILES: Final[dict[str, tuple[str, Callable[[], list[Case]]]]] = {
     "kdf": ("README.md", kdf_cases),
     "box": ("box.md", box_cases),
@@ -697,6 +732,7 @@ FILES: Final[dict[str, tuple[str, Callable[[], list[Case]]]]] = {
     "seed-wrap": ("seed-wrap.md", seed_wrap_cases),
     "passphrase": ("seed-wrap.md", passphrase_cases),
     "key-link": ("key-link.md", key_link_cases),
+    "succession": ("succession.md", succession_cases),
     "blind-index": ("blind-index.md", blind_index_cases),
 }
 RANDOMIZED: Final = frozenset({"seal"})

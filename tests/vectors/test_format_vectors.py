@@ -18,6 +18,7 @@ from zkpcp.crypto import aead, kdf, keyring, keys, padding, passphrase, recovery
 from zkpcp.crypto.profiles import Argon2Profile
 from zkpcp.vault import seeds
 from zkpcp.vault.keyring import link_place
+from zkpcp.vault.succession import follow
 
 # The cases of each file have fields of their own; the runner of the file knows them.
 Case: TypeAlias = dict[str, Any]
@@ -183,10 +184,16 @@ def run_key_link(case: Case) -> None:
         assert aead.seal(key.view(), opened, place, salt=bytes.fromhex(case["salt"])).hex() == case["link"]
 
 
+def run_succession(case: Case) -> None:
+    steps, owner = bytes.fromhex(case["steps"]), bytes.fromhex(case["owner"])
+    assert follow(steps, case["context_id"], owner, case["epoch"]).hex() == case["now"]
+
+
 RUNNERS: Final[dict[str, Callable[[Case], None]]] = {
     "kdf": run_kdf,
     "box": run_box,
     "key-link": run_key_link,
+    "succession": run_succession,
     "seal": run_seal,
     "sign": run_sign,
     "token": run_token,

@@ -59,11 +59,26 @@ class ContextRow:
 
 @dataclass(frozen=True, slots=True)
 class RosterRow:
-    """The current roster: its exact signed bytes."""
+    """The current roster: its exact signed bytes, and how its owner followed the earlier ones."""
 
     context_id: str
     version: int
     body: bytes
+    signature: bytes
+    succession: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class HandoverRow:
+    """Control that is offered to a member and not taken yet: ``offered`` is one side of the succession."""
+
+    context_id: str
+    principal: str
+    epoch: int
+    created_ms: int
+    expires_ms: int
+    offered: bytes
+    sealed: bytes
     signature: bytes
 
 

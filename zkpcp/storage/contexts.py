@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from zkpcp.core import roster
-from zkpcp.core.stored import ContextRow, RosterRow
+from zkpcp.core.stored import ContextRow, HandoverRow, RosterRow
 from zkpcp.errors import ConflictError
 from zkpcp.storage.driver import Driver, one, pack, spread, unpack
 from zkpcp.storage.statements import load
@@ -20,6 +20,7 @@ _SQL = load("contexts")
 
 _context = spread(ContextRow)
 _roster = spread(RosterRow)
+_handover = spread(HandoverRow)
 
 
 class SqlContexts:
@@ -92,3 +93,21 @@ class SqlContexts:
             changed = await self._driver.execute(_SQL["next_roster"], *members, row.version - 1)
         if not changed:
             raise ConflictError("the roster changed meanwhile")
+
+    async def hand_over(self, context_id: str, controller: str, succession: bytes) -> None:
+        """Name another controller and store how the owner's key followed."""
+        await self._driver.execute(_SQL["set_succession"], context_id, succession)
+        await self._driver.execute(_SQL["set_controller"], context_id, controller)
+
+    async def handover(self, context_id: str) -> HandoverRow | None:
+        """The offer of control, if there is one."""
+        return one(_handover, await self._driver.fetch_one(_SQL["handover"], context_id))
+
+    async def put_handover(self, row: HandoverRow) -> None:
+        """Store an offer in place of an earlier one."""
+        members = (row.principal, row.epoch, row.created_ms, row.expires_ms, row.offered, row.sealed, row.signature)
+        await self._driver.execute(_SQL["put_handover"], row.context_id, *members)
+
+    async def delete_handover(self, context_id: str) -> bool:
+        """End the offer; False when there is none."""
+        return bool(await self._driver.execute(_SQL["delete_handover"], context_id))

@@ -228,12 +228,12 @@ def _token(row: Row) -> TokenRow:
 
 
 def _access(row: Row) -> AccessView:
-    keyring = row[32:]
+    keyring = row[33:]
     return AccessView(
         token=_token(row[:13]),
         grant=_grant(row[13:28]),
         keyring=None if keyring[0] is None else _keyring(keyring),
-        roster=_roster(row[28:32]),
+        roster=_roster(row[28:33]),
     )
 
 

@@ -48,6 +48,18 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
                 ),
                 "signature": "the owner's signature over the body",
                 "features": "which optional features follow from the body",
+                "succession": "how one owner's public key followed another, signed by both",
+            }
+        ),
+        "handovers": _table(
+            {
+                "principal": "to whom control is offered",
+                "epoch": "counts the changes of the context's root key",
+                "created_ms": "when it was offered",
+                "expires_ms": "until when it can be taken",
+                "offered": "the owner's signature that control goes to this principal's key",
+                "sealed": "sealed: the context root, to the public key of that principal",
+                "signature": "the owner's signature over the offer",
             }
         ),
         "seed_wraps": _table(

@@ -83,6 +83,8 @@ async def renew_keys(
     await tx.contexts.put_roster(holders.sign_roster(after, keys))
     await tx.rotation.add_links(links)
     await tx.grants.delete_keyrings_before(context_id, after.epoch)
+    # An offer of control holds the root of before.
+    await tx.contexts.delete_handover(context_id)
     await _seal_keyrings(tx, services, session, namespaces)
     for invite, opened in kept:
         await tx.invites.delete(context_id, invite.lookup_id)

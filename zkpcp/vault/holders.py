@@ -29,6 +29,7 @@ from zkpcp.crypto.sign import SigningKey, verify
 from zkpcp.crypto.wipe import wipe
 from zkpcp.errors import TamperedError
 from zkpcp.ports import Entropy
+from zkpcp.vault import succession
 from zkpcp.vault.keyring import OpenKeyring
 from zkpcp.vault.seeds import Memory, OpenedSeed
 
@@ -88,11 +89,12 @@ def sign_roster(roster: Roster, owner: SigningKey | OpenKeyring) -> RosterRow:
 def verified_roster(row: RosterRow, memory: Memory) -> Roster:
     """Check a roster row against what the caller's wrap remembers: owner, signature, context, version, epoch.
 
-    Nothing is read from a body that the remembered owner did not sign.
+    Nothing is read from a body that the remembered owner, or who followed it by the word of both, did not sign.
     """
-    verify(memory.owner, row.signature, "roster", row.body)
+    owner = succession.follow(row.succession, row.context_id, memory.owner, memory.epoch)
+    verify(owner, row.signature, "roster", row.body)
     roster = roster_format.parse(row.body)
-    memory.check(roster)
+    replace(memory, owner=owner).check(roster)
     if roster.context_id != row.context_id or roster.version != row.version:
         raise TamperedError("the roster belongs to another place")
     return roster
@@ -120,6 +122,7 @@ def open_principal(principal: str, opened: OpenedSeed, roster_row: RosterRow, ke
         signing=signing,
         cursor_key=_cursor_key(opened.seed),
         contents=contents,
+        kem=kem,
     )
 
 
@@ -163,9 +166,9 @@ def open_grant(grant: GrantRow, opened: OpenedSeed, roster_row: RosterRow, keyri
     4. The keyring is signed by that principal or the owner, for this grant and the roster's epoch, and opens.
     """
     owner, first_epoch = _opened_anchor(opened.seed, grant)
-    if owner != opened.memory.owner:
-        raise TamperedError("anchor and token wrap name different owners")
     roster = verified_roster(roster_row, opened.memory)
+    if succession.follow(roster_row.succession, grant.context_id, owner, first_epoch) != roster.owner:
+        raise TamperedError("anchor and token wrap name different owners")
     if roster.epoch < first_epoch:
         raise TamperedError("the roster is older than the grant")
     kem, signing = _key_pairs(opened.seed, "grant")

@@ -17,12 +17,13 @@ from typing import Self
 from zkpcp.core.roster import Roster
 from zkpcp.core.slots import SubKeyName, SubKeyRef, is_sensitive, memory_slot, partition_of
 from zkpcp.core.stored import KeyLinkRow
+from zkpcp.crypto import keyring as keyring_format
 from zkpcp.crypto.aead import SALT_BYTES, context_of, open_box, seal
 from zkpcp.crypto.kdf import KEY_BYTES, derive, u64
 from zkpcp.crypto.keyring import KeyringContents, Root
 from zkpcp.crypto.keys import Key, slot_key, sub_key
 from zkpcp.crypto.opaque import Opaque
-from zkpcp.crypto.seal import KemPrivateKey
+from zkpcp.crypto.seal import KemPrivateKey, open_sealed
 from zkpcp.crypto.sign import SigningKey
 from zkpcp.crypto.wipe import stack_zero, wipe
 from zkpcp.errors import TamperedError
@@ -46,6 +47,7 @@ class OpenKeyring(Opaque):
         "_contents",
         "_cursor_key",
         "_derived",
+        "_kem",
         "_links",
         "_signing",
         "context_id",
@@ -62,6 +64,7 @@ class OpenKeyring(Opaque):
         signing: SigningKey,
         cursor_key: Key,
         contents: KeyringContents,
+        kem: KemPrivateKey | None = None,
     ) -> None:
         self.context_id = context_id
         self.holder = holder
@@ -69,6 +72,7 @@ class OpenKeyring(Opaque):
         self._signing = signing
         self._cursor_key = cursor_key
         self._contents = contents
+        self._kem = kem
         self._derived: dict[tuple[str, int, SubKeyName], Key] = {}
         self._bucket_keys: dict[tuple[str, int, int], Key] = {}
         self._links: dict[tuple[str, int, SubKeyName], bytes] = {}
@@ -76,6 +80,21 @@ class OpenKeyring(Opaque):
     def adopt(self, roster: Roster) -> None:
         """Go on by a newer roster, which the owner has just signed with this keyring."""
         self.roster = roster
+
+    def take_root(self, sealed: bytes, info: bytes) -> None:
+        """Take in the context root, which was sealed to this holder. Raises TamperedError when there is none in it."""
+        if self._kem is None:
+            raise MissingKeyError("nothing is sealed to the holder of this keyring")
+        plain = open_sealed(self._kem, sealed, info)
+        try:
+            contents = keyring_format.decode(plain)
+        finally:
+            wipe(plain)
+        if contents.root is None or contents.root.epoch != self.roster.epoch:
+            contents.wipe()
+            raise MissingKeyError("what is sealed to the holder of this keyring has no root of this epoch")
+        spent, self._contents = self._contents, contents
+        spent.wipe()
 
     @property
     def slots(self) -> frozenset[str]:

@@ -16,6 +16,7 @@ from zkpcp.http.pages.render import Moment
 from zkpcp.http.pages.web import Web, posted, see_other, signed_in
 from zkpcp.usecases.extensions import choices
 from zkpcp.usecases.grants import list_grants, revoke_grant
+from zkpcp.usecases.handover import offered
 from zkpcp.usecases.lock import lock_context, unlock_context
 
 
@@ -82,6 +83,7 @@ async def show(web: Web, request: Request) -> Response:
             manages=owner.session.is_controller,
             organizations=context.is_organizations,
             locked=None if context.locked_ms is None else Moment.of(context.locked_ms),
+            control_offered=not owner.session.is_controller and await offered(web.services, owner.session) is not None,
             changing_keys=owner.session.keyring.roster.oldest is not None,
             controller=context.controller,
             mcp_url=mcp_url,

@@ -15,18 +15,19 @@ from starlette.responses import Response
 
 from zkpcp.core.access import RIGHTS, Right, parse_rights
 from zkpcp.core.roster import AGENT, CONTROLLER, MEMBER, SUSPENDED, Principal
-from zkpcp.errors import ConflictError, InvalidInputError
+from zkpcp.errors import ConflictError, InvalidInputError, NotFoundError
 from zkpcp.http.pages.forms import Form
 from zkpcp.http.pages.keys import GOING_ON
 from zkpcp.http.pages.partitions import IN_WORDS, in_words
 from zkpcp.http.pages.render import Moment
 from zkpcp.http.pages.web import SignedIn, Web, posted, see_other, signed_in
-from zkpcp.usecases import principals
+from zkpcp.usecases import handover, principals
 from zkpcp.usecases.partitions import managed_partitions
 from zkpcp.usecases.services import Services
 from zkpcp.usecases.session import OpenSession
 
 HERE: Final = "/people"
+CONTROL: Final = "/control"
 CODE_ROWS: Final = 3
 _ROLES: Final[Mapping[str, str]] = {
     CONTROLLER: "controller",
@@ -56,6 +57,14 @@ class InviteCard:
 
     principal: str
     joined: bool
+    until: Moment
+
+
+@dataclass(frozen=True, slots=True)
+class OfferCard:
+    """An offer of control that is under way."""
+
+    principal: str
     until: Moment
 
 
@@ -137,11 +146,54 @@ async def remove(web: Web, request: Request) -> Response:
     return await _do(web, request, principals.remove, confirm=True, go_on=GOING_ON)
 
 
+async def offer(web: Web, request: Request) -> Response:
+    """Offer control to a member, once that is confirmed."""
+    return await _do(web, request, handover.offer_control, confirm=True)
+
+
+async def withdraw_offer(web: Web, request: Request) -> Response:
+    """Withdraw the offer of control; on to the change of keys that begins with it."""
+
+    async def act(services: Services, session: OpenSession, _principal: str) -> None:
+        await handover.withdraw_offer(services, session)
+
+    return await _do(web, request, act, go_on=GOING_ON)
+
+
+async def show_offer(web: Web, request: Request) -> Response:
+    """The member's page: what it means to take control, and the form to do it."""
+    async with signed_in(web, request, CONTROL) as person:
+        return await _offer_page(web, person)
+
+
+async def take(web: Web, request: Request) -> Response:
+    """Take control, once that is confirmed; on to the change of keys that begins with it."""
+    form = await posted(web, request)
+    async with signed_in(web, request, CONTROL, form) as person:
+        if form.one("sure") != "yes":
+            return await _offer_page(web, person, "Please confirm that you take control.")
+        await handover.take_control(web.services, person.session)
+        return see_other(web, f"{person.place.base_path}{GOING_ON}")
+
+
+async def _offer_page(web: Web, person: SignedIn, message: str = "") -> Response:
+    found = await handover.offered(web.services, person.session)
+    if found is None or person.session.is_controller:
+        raise NotFoundError("no control is offered to you here; the offer may have ended, and can be made again")
+    return web.pages.page(
+        "control",
+        status=HTTPStatus.BAD_REQUEST if message else HTTPStatus.OK,
+        nav=person.nav,
+        until=Moment.of(found.expires_ms),
+        message=message,
+    )
+
+
 async def _do(web: Web, request: Request, act: Act, *, confirm: bool = False, go_on: str = HERE) -> Response:
     form = await posted(web, request)
     async with signed_in(web, request, HERE, form) as person:
         if confirm and form.one("sure") != "yes":
-            return await _page(web, person, "Please confirm that this person or agent is to be removed for good.")
+            return await _page(web, person, "Please tick the box to confirm it.")
         try:
             await act(web.services, person.session, form.one("principal"))
         except (ConflictError, InvalidInputError) as error:
@@ -152,11 +204,14 @@ async def _do(web: Web, request: Request, act: Act, *, confirm: bool = False, go
 async def _page(web: Web, person: SignedIn, message: str = "") -> Response:
     found = await principals.everybody(web.services, person.session)
     partitions = await managed_partitions(web.services, person.session)
+    control = await handover.offered(web.services, person.session)
     return web.pages.page(
         "people",
         status=HTTPStatus.BAD_REQUEST if message else HTTPStatus.OK,
         nav=person.nav,
         kind=person.session.context.kind,
+        can_offer=not person.session.context.is_organizations,
+        offered=None if control is None else OfferCard(control.principal, Moment.of(control.expires_ms)),
         people=[_card(each) for each in found.principals],
         invites=[InviteCard(each.principal, each.joined, Moment.of(each.expires_ms)) for each in found.invites],
         rights=[_row(each.partition.id, each.partition.name, first=not at) for at, each in enumerate(partitions)],

@@ -57,13 +57,13 @@ order by handle
 
 -- name: roster
 -- The current roster of a context.
-select context_id, version, body, signature
+select context_id, version, body, signature, succession
 from rosters
 where context_id = $1
 
 -- name: roster_locked
 -- The same, and nobody else changes it until this transaction ends.
-select context_id, version, body, signature
+select context_id, version, body, signature, succession
 from rosters
 where context_id = $1
 for update
@@ -79,3 +79,34 @@ on conflict do nothing
 update rosters
 set version = $2, epoch = $3, body = $4, signature = $5, features = $6
 where context_id = $1 and version = $7
+
+-- name: set_succession
+-- How the owner followed the earlier ones, one step more.
+update rosters
+set succession = $2
+where context_id = $1
+
+-- name: set_controller
+-- Control was handed over, by the word of both.
+update contexts
+set controller = $2
+where context_id = $1
+
+-- name: handover
+-- Control that is offered to somebody.
+select context_id, principal, epoch, created_ms, expires_ms, offered, sealed, signature
+from handovers
+where context_id = $1
+
+-- name: put_handover
+-- An offer, in place of an earlier one.
+insert into handovers (context_id, principal, epoch, created_ms, expires_ms, offered, sealed, signature)
+values ($1, $2, $3, $4, $5, $6, $7, $8)
+on conflict (context_id) do update
+set principal = $2, epoch = $3, created_ms = $4, expires_ms = $5, offered = $6, sealed = $7, signature = $8
+
+-- name: delete_handover
+-- erases: the context root sealed to whom control was offered
+-- The end of an offer.
+delete from handovers
+where context_id = $1

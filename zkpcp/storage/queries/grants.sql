@@ -219,7 +219,7 @@ select t.context_id, t.lookup_id, t.kind, t.grant_id, t.client_id, t.scopes, t.c
        t.wrapped, t.redirect_uri, t.code_challenge, t.wrap_until_ms,
        g.context_id, g.grant_id, g.principal, g.on_behalf_of, g.client_id, g.client_name, g.scopes, g.status,
        g.created_ms, g.used_ms, g.refreshable, g.kem_public, g.sig_public, g.signature, g.anchor,
-       r.context_id, r.version, r.body, r.signature,
+       r.context_id, r.version, r.body, r.signature, r.succession,
        k.context_id, k.holder_kind, k.holder, k.epoch, k.sealed, k.signature
 from tokens t
 join grants g on g.context_id = t.context_id and g.grant_id = t.grant_id
