@@ -134,7 +134,6 @@ _TOKEN: Final = re.compile(rf"{_WORD}(?:[-.@+]{_WORD})*")
 # A character of a word that is no joiner, in a spaced script.
 _LETTER: Final = rf"(?:[^\W_]|[{_MARKS}])"
 _LETTERS: Final = re.compile(f"{_LETTER}+")
-_NOTHING: Final = r"(?!)"
 _JOINERS: Final = re.compile(r"[-._@+]+")
 _RUN: Final = re.compile(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")
 _IS_UNSPACED: Final = re.compile(f"[{_UNSPACED}]")
@@ -280,7 +279,7 @@ def terms_of_query(text: str, language: str | None = None) -> Query:
 class Finder:
     """Finds the words of one query in texts. ``looked`` counts the characters it has looked at, for a bound on them."""
 
-    __slots__ = ("_by_term", "_known", "_likely", "_likely_in_ascii", "_starts", "_stemmers", "looked")
+    __slots__ = ("_by_term", "_known", "_longest", "_sought", "_starts", "_stemmers", "looked")
 
     def __init__(self, query: Query) -> None:
         self.looked = 0
@@ -292,14 +291,13 @@ class Finder:
         # A stemmer changes the last letters of a word at most.
         forms = {term.partition(":")[2] for term in self._by_term}
         self._starts = tuple({form[: max(2, len(form) - 2)] for form in forms})
-        first = "|".join(re.escape(start) for start in sorted(self._starts) if _LETTERS.fullmatch(start)) or _NOTHING
-        # A letter beyond ASCII may be others once it is normalized: a word that has one where it may matter is always
-        # looked at.
-        before = max(map(len, self._starts), default=1) - 1
-        beyond = rf"{_LETTER}{{0,{before}}}(?![\x00-\x7f]){_LETTER}"
-        self._likely = re.compile(rf"(?<!{_LETTER})(?:(?i:{first})|{beyond}){_LETTER}*")
-        # Half the work, and most texts are of this kind.
-        self._likely_in_ascii = re.compile(rf"(?<!{_LETTER})(?i:{first}){_LETTER}*")
+        self._longest = max(map(len, self._starts), default=1)
+        self._sought: list[str] = []
+        for start in sorted(self._starts):
+            # What begins with a start that is sought already is found with it.
+            known = self._sought and start.startswith(self._sought[-1])
+            if not known and _LETTERS.fullmatch(start) is not None:
+                self._sought.append(start)
         self._known: dict[str, int | None] = {}
 
     def find(self, text: str, start: int = 0, end: int | None = None) -> Iterator[Hit]:
@@ -315,12 +313,39 @@ class Finder:
             if number is not None:
                 yield Hit(start + first, start + last, number)
 
-    def _pieces(self, text: str) -> Iterator[tuple[int, int]]:
+    def _pieces(self, text: str) -> Iterable[tuple[int, int]]:
         """The places of words that may be meant; of all words in an unspaced script."""
-        if not text.isascii() and _IS_UNSPACED.search(text) is not None:
+        if text.isascii():
+            return sorted(self._beginning(text, text.lower()))
+        if _IS_UNSPACED.search(text) is not None:
             return (place for token in _TOKEN.finditer(text) for place in _pieces(token))
-        likely = self._likely_in_ascii if text.isascii() else self._likely
-        return (match.span() for match in likely.finditer(text))
+        return sorted({*self._beginning(text, text.translate(_CLEAR)), *self._unclear(text)})
+
+    def _beginning(self, text: str, folded: str) -> Iterator[tuple[int, int]]:
+        """The places of words whose letters, each folded by itself, begin as one that is sought."""
+        end_of = _LETTERS.match
+        for start in self._sought:
+            at = folded.find(start)
+            while at >= 0:
+                word = end_of(text, at)
+                end = at + 1 if word is None else word.end()
+                if word is not None and (at == 0 or end_of(text, at - 1, at) is None):
+                    yield at, end
+                at = folded.find(start, end)
+
+    def _unclear(self, text: str) -> Iterator[tuple[int, int]]:
+        """The places of words with a letter that may be others once it is normalized, where that may matter."""
+        done = 0
+        for match in _UNCLEAR.finditer(text):
+            at = match.start()
+            word = _LETTERS.match(text, at) if at >= done else None
+            if word is None:
+                continue
+            first, done = at, word.end()
+            while first > 0 and at - first < self._longest and _LETTERS.match(text, first - 1, first) is not None:
+                first -= 1
+            if at - first < self._longest:
+                yield first, done
 
     def _number_of(self, piece: str) -> int | None:
         word = _normalize(piece)[:MAX_WORD_CHARS]
@@ -640,3 +665,29 @@ def _detect(counts: Mapping[str, int], min_votes: int) -> str | None:
     if not best or best[0][1] < min_votes or (len(best) > 1 and best[0][1] == best[1][1]):
         return None
     return best[0][0]
+
+
+def _clear_letters() -> Iterator[tuple[int, str]]:
+    for number in range(_FIRST_FAR):
+        letter = chr(number)
+        if _LETTERS.fullmatch(letter) is not None and _ACCENTS.match(letter) is None:
+            folded = _fold(_normalize(letter))
+            if len(folded) == 1 and _LETTERS.fullmatch(folded) is not None:
+                yield number, folded
+
+
+_FIRST_FAR: Final = 0x530
+"""Latin, Greek and Cyrillic are before it."""
+_FOLDED: Final = dict(_clear_letters())
+_CLEAR: Final[Mapping[int, str]] = MappingProxyType({number: chr(number) for number in range(_FIRST_FAR)} | _FOLDED)
+"""Letters that are one other letter when they are folded by themselves, whatever stands around them."""
+_UNCLEAR: Final = re.compile(
+    "[{}{}-\U0010ffff]".format(
+        "".join(
+            re.escape(chr(number))
+            for number in range(_FIRST_FAR)
+            if number not in _FOLDED and _LETTERS.fullmatch(chr(number)) is not None
+        ),
+        chr(_FIRST_FAR),
+    )
+)
