@@ -53,6 +53,7 @@ KEY_ORDER: Final = (
 _RANK: Final[Mapping[str, int]] = {key: rank for rank, key in enumerate(KEY_ORDER)}
 _JSON: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, allow_nan=False)
 _PLAIN_KEY: Final = re.compile(r"x_[A-Za-z0-9_-]*")
+_KEY: Final = re.compile(r"^([A-Za-z0-9_-]+):", re.MULTILINE)
 # Characters that a YAML reader refuses or takes for a line end; JSON would leave them as they are.
 _UNSAFE: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _NOT_TEXT: Final = re.compile("[\x00\ud800-\udfff]")
@@ -112,6 +113,10 @@ def dump(mapping: Mapping[str, YamlValue]) -> str:
 
 def load(text: str) -> dict[str, YamlValue]:
     """Read what ``dump`` wrote, and nothing else; raises CorruptError."""
+    mapping = _json_lines(text)
+    if mapping is not None and dump(mapping) == text:
+        # No other value is written as this text, so YAML's own reader could only give the same.
+        return mapping
     mapping = _parsed(text)
     if mapping is None or dump(mapping) != text:
         raise CorruptError("stored frontmatter is not in its canonical form")
@@ -276,6 +281,15 @@ def _json(value: YamlValue) -> str:
 
 def _escaped(match: re.Match[str]) -> str:
     return f"\\u{ord(match[0]):04x}"
+
+
+def _json_lines(text: str) -> dict[str, YamlValue] | None:
+    """The mapping of lines that are a key and JSON each; None for anything else, or what breaks a rule."""
+    lines = _KEY.sub(r'"\1":', text.removesuffix("\n")).replace("\n", ",")
+    try:
+        return checked(json.loads(f"{{{lines}}}"))
+    except (ValueError, RecursionError, InvalidInputError):
+        return None
 
 
 def _parsed(text: str) -> dict[str, YamlValue] | None:
