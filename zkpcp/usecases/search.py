@@ -103,6 +103,7 @@ class _Opened:
     """A page with those of a query's terms that it is filed under."""
 
     page: Page
+    head: Head
     terms: frozenset[str]
 
 
@@ -258,14 +259,14 @@ async def _open(tx: Transaction, call: Call, hits: _Hits, part: Sequence[Scored[
     probe = term_format.probe(hits.query.terms)
     for row in rows:
         page = records.open_page(acting.keys, row)
-        # Opened to find out whether they are what was sealed there: a search must notice what a host did to a result.
-        head = records.open_head(acting.keys, row)
+        head = head_of(page)
         with records.open_terms(acting.keys, row) as blob:
             terms = frozenset(term_format.lookup(blob, probe))
+        # Opened to find out whether it is what was sealed there: a search must notice what a host did to a result.
         # Index and pages change together: one that is away or older in the same snapshot was taken or put back.
-        if head != head_of(page) or (hits.indexed and heads.get(row.page_id) != head):
+        if not records.has_head(acting.keys, row, head) or (hits.indexed and heads.get(row.page_id) != head):
             raise TamperedError("the search index and the pages do not agree")
-        hits.pages[row.page_id] = _Opened(page, terms)
+        hits.pages[row.page_id] = _Opened(page, head, terms)
     if hits.indexed and not heads.keys() <= hits.pages.keys():
         raise TamperedError("the search index and the pages do not agree")
 
@@ -302,7 +303,7 @@ def _result(finder: Finder, query: Query, item: Scored[Head], opened: _Opened) -
         named = {hit.word for hit in (*in_title, *in_body)}
         in_body += [Hit(0, 0, number) for number in held if number not in named]
     why = ranking.why(query, in_title=in_title, in_body=in_body)
-    return Found(head=head_of(page), score=round(item.score, 4), snippet=snippet, why=why)
+    return Found(head=opened.head, score=round(item.score, 4), snippet=snippet, why=why)
 
 
 def _asked(text: str) -> Asked:

@@ -158,6 +158,12 @@ def open_head(keys: OpenKeyring, row: HeadRow | PageRow) -> Head:
     return head
 
 
+def has_head(keys: OpenKeyring, row: HeadRow | PageRow, head: Head) -> bool:
+    """Whether a row holds this very head; cheaper than to read it. Raises TamperedError."""
+    with _opened(keys, row, "head", row.head) as plain:
+        return plain == page_format.encode_head(head)
+
+
 @contextmanager
 def open_terms(keys: OpenKeyring, row: TermsRow | PageRow) -> Iterator[bytes]:
     """Open a page's encoded term vector for the length of a block. Raises TamperedError."""
