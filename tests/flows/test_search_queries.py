@@ -157,7 +157,7 @@ async def test_the_text_that_a_search_looks_at_is_bounded(world: World, unit: st
     async with world.owner() as owner:
         await owner.write("p/long", unit * (MIB // len(unit.encode())), title=unit)
         page = await owner.read("p/long")
-    opened = search._Opened(page, frozenset(query.terms))
+    opened = search._Opened(page, head_of(page), frozenset(query.terms))
     finder = terms.Finder(query)
     before = 0
     for _ in range(12):
