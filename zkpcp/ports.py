@@ -8,11 +8,12 @@ PostgreSQL.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from zkpcp.core.client_documents import ClientUrl, Fetched
+from zkpcp.core.leaves import Change, Leaf, LeafKind
 from zkpcp.core.stored import (
     AccessView,
     AuditHead,
@@ -48,6 +49,7 @@ from zkpcp.core.stored import (
     SeedWrapKind,
     SeedWrapRow,
     SessionRow,
+    SlotHeadRow,
     SlotTally,
     TermsRow,
     TokenRow,
@@ -514,8 +516,8 @@ class Rotation(Protocol):
         """
         ...
 
-    async def reseal(self, kind: RotatedKind, row: RotatedRow, was: int) -> bool:
-        """Put a row in the place of the same version of generation ``was``; False when somebody changed it first."""
+    async def reseal(self, kind: RotatedKind, row: RotatedRow, before: RotatedRow) -> bool:
+        """Put a row in the place of the one it was made from; False when somebody changed that first."""
         ...
 
     async def untagged(self, context_id: str, generation: int, limit: int, *, skip: int = 0) -> Sequence[HeadRow]:
@@ -528,6 +530,56 @@ class Rotation(Protocol):
 
     async def end(self, context_id: str, generation: int) -> None:
         """Delete the links to, and the path tags of, every generation below this one."""
+        ...
+
+
+class Heads(Protocol):
+    """Integrity heads of slots, and what this transaction did to the rows that they count.
+
+    What it took and nobody settled is kept, at its end, as remnants: rows that a later request takes off the sum.
+    """
+
+    def changes(self) -> list[Change]:
+        """What this transaction has put and taken since it was last asked."""
+        ...
+
+    async def turn(self, context_id: str, slots: Collection[str]) -> Sequence[SlotHeadRow]:
+        """The heads of these slots, of every generation, locked until this transaction ends."""
+        ...
+
+    async def heads(self, context_id: str) -> Sequence[SlotHeadRow]:
+        """All heads, by slot and generation."""
+        ...
+
+    async def put(self, rows: Sequence[SlotHeadRow]) -> None:
+        """Insert or replace heads."""
+        ...
+
+    async def end(self, context_id: str, generation: int) -> None:
+        """Delete heads and remnants of every generation below this one."""
+        ...
+
+    async def leave(self, changes: Iterable[Change]) -> None:
+        """Keep those of these rows that were taken as remnants."""
+        ...
+
+    async def remnants(self, context_id: str, slots: Collection[str]) -> Sequence[Leaf]:
+        """What waits to be taken off the heads of these slots."""
+        ...
+
+    async def forget(self, context_id: str, leaves: Sequence[Leaf] | None) -> None:
+        """Delete these remnants; None: every one of the context."""
+        ...
+
+    async def page_versions(self, context_id: str, page_ids: Collection[str]) -> Mapping[str, int]:
+        """At which version those of these pages are that there are, expired ones too."""
+        ...
+
+    async def leaves(self, context_id: str, kind: LeafKind, limit: int, skip: int) -> Sequence[Leaf | None]:
+        """A leaf for each stored row of a kind, expired or not, by id; None for one that is not counted.
+
+        ``skip``: how many rows to pass over.
+        """
         ...
 
 
@@ -697,6 +749,8 @@ class Transaction(Protocol):
     def proposals(self) -> Proposals: ...
     @property
     def rotation(self) -> Rotation: ...
+    @property
+    def heads(self) -> Heads: ...
     @property
     def audit(self) -> Audit: ...
     @property

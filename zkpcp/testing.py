@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, fields, replace
 from itertools import count
 from typing import Any, Final, get_args
 
 from zkpcp.core import roster as rosters
+from zkpcp.core.leaves import Change, Journal, Leaf, LeafKind, leaf_of
 from zkpcp.core.stored import (
     AccessView,
     AuditHead,
@@ -51,6 +52,7 @@ from zkpcp.core.stored import (
     SeedWrapKind,
     SeedWrapRow,
     SessionRow,
+    SlotHeadRow,
     SlotTally,
     TermsRow,
     TokenRow,
@@ -139,6 +141,8 @@ class _Tables:
     proposals: dict[tuple[str, str], ProposalRow] = field(default_factory=dict)
     links: dict[tuple[str, str, int, str], KeyLinkRow] = field(default_factory=dict)
     handovers: dict[str, HandoverRow] = field(default_factory=dict)
+    slot_heads: dict[tuple[str, str, int], SlotHeadRow] = field(default_factory=dict)
+    remnants: dict[tuple[str, str, int, str, str, int], Leaf] = field(default_factory=dict)
     heads: dict[str, AuditHead] = field(default_factory=dict)
     entries: dict[tuple[str, int], AuditRow] = field(default_factory=dict)
     counters: dict[str, Counted] = field(default_factory=dict)
@@ -151,6 +155,7 @@ class _Session:
     """One transaction's tables and the rules that the engines have too."""
 
     def __init__(self, tables: _Tables, *, writable: bool) -> None:
+        self.journal = Journal()
         self._tables = tables
         self._writable = writable
         self._failed = False
@@ -537,6 +542,9 @@ class _Pages:
         versions = self._session.change().versions
         versions[row.context_id, row.page_id, stored.version] = _Version(stored, row.updated_ms)
         pages[row.context_id, row.page_id] = row
+        self._session.journal.took("pages", stored)
+        self._session.journal.put("page_versions", stored, until_ms=row.updated_ms)
+        self._session.journal.put("pages", row)
 
     async def claim(self, context_id: str, page_id: str, tag_generation: int, tag: bytes) -> None:
         tags = self._session.change(context_id).tags
@@ -607,7 +615,8 @@ class _Pages:
         for key in pages:
             tables.index_places.pop(key, None)
             gone = tables.pages.pop(key)
-            _forget(tables, gone, gone.expires_ms or 0)
+            self._session.journal.took("pages", gone)
+            _forget(self._session, gone, gone.expires_ms or 0)
         for key in items:
             del tables.inbox[key]
         self._free(context_id, {page_id for _, page_id in pages | items})
@@ -619,6 +628,7 @@ class _Pages:
         if row is None or row.version != version:
             raise ConflictError("the page changed meanwhile")
         del tables.pages[context_id, page_id]
+        self._session.journal.took("pages", row)
         tables.deleted[context_id, page_id] = _Deleted(row, deleted_ms, purge_ms)
         self._free(context_id, {page_id})
 
@@ -659,7 +669,7 @@ class _Pages:
             size += len(row.page.sealed) + len(row.page.head) + len(row.page.terms)
             if place > most_pages or size > most_bytes:
                 del deleted[key]
-                _forget(tables, row.page, row.deleted_ms)
+                _forget(self._session, row.page, row.deleted_ms)
                 gone += 1
         return gone
 
@@ -668,7 +678,7 @@ class _Pages:
         gone = [key for key, row in tables.deleted.items() if key[0] == context_id and row.purge_ms <= now_ms]
         for key in gone:
             row = tables.deleted.pop(key)
-            _forget(tables, row.page, row.deleted_ms)
+            _forget(self._session, row.page, row.deleted_ms)
         return len(gone)
 
     def _visible(self, context_id: str, slots: Collection[str], now_ms: int) -> list[PageRow]:
@@ -687,6 +697,7 @@ class _Pages:
         if (row.context_id, row.page_id) in pages:
             raise ConflictError("the page exists already")
         pages[row.context_id, row.page_id] = row
+        self._session.journal.put("pages", row)
 
     def _free(self, context_id: str, page_ids: set[str]) -> None:
         tables = self._session.change()
@@ -831,14 +842,18 @@ class _History:
         many = set(mine[: max(0, len(mine) - keep)])
         gone = [key for key in mine if key in many or versions[key].until_ms <= since_ms]
         for key in gone:
-            del versions[key]
+            self._end(key)
         return len(gone)
+
+    def _end(self, key: tuple[str, str, int]) -> None:
+        ended = self._session.change().versions.pop(key)
+        self._session.journal.took("page_versions", ended.page, until_ms=ended.until_ms)
 
     async def sweep(self, context_id: str, now_ms: int, *, keep: int, since_ms: int) -> int:
         versions = self._session.change().versions
         ended = [key for key, each in versions.items() if key[0] == context_id and _expired(each.page, now_ms)]
         for key in ended:
-            del versions[key]
+            self._end(key)
         pages = {key[1] for key in versions if key[0] == context_id}
         return len(ended) + sum([await self.trim(context_id, page, keep=keep, since_ms=since_ms) for page in pages])
 
@@ -897,6 +912,10 @@ class _Profiles:
             raise ConflictError("the profile changed meanwhile")
         tables.profiles[row.context_id, row.namespace] = row
         tables.changes[place] = change
+        if stored is not None:
+            self._session.journal.took("profiles", stored)
+        self._session.journal.put("profiles", row)
+        self._session.journal.put("profile_changes", change)
 
     async def changes(self, context_id: str, namespace: str, limit: int) -> Sequence[ProfileChangeRow]:
         rows = [row for key, row in self._session.look().changes.items() if key[:2] == (context_id, namespace)]
@@ -915,6 +934,9 @@ class _Handoffs:
         if row.version != (stored.version + 1 if stored else 1):
             raise ConflictError("the hand-off changed meanwhile")
         handoffs[row.context_id, row.handoff_id] = row
+        if stored is not None:
+            self._session.journal.took("handoffs", stored)
+        self._session.journal.put("handoffs", row)
 
     async def handoff(self, context_id: str, handoff_id: str, now_ms: int, *, lock: bool = False) -> HandoffRow | None:
         row = self._session.lock(wanted=lock).handoffs.get((context_id, handoff_id))
@@ -935,7 +957,7 @@ class _Handoffs:
         handoffs = self._session.change().handoffs
         gone = [key for key, row in handoffs.items() if key[0] == context_id and row.expires_ms <= now_ms]
         for key in gone:
-            del handoffs[key]
+            self._session.journal.took("handoffs", handoffs.pop(key))
         return len(gone)
 
 
@@ -951,6 +973,9 @@ class _Partitions:
         if row.version != (stored.version + 1 if stored else 1):
             raise ConflictError("the partition changed meanwhile")
         partitions[row.context_id, row.partition_id] = row
+        if stored is not None:
+            self._session.journal.took("partitions", stored)
+        self._session.journal.put("partitions", row)
 
     async def partitions(self, context_id: str, partition_ids: Collection[str]) -> Sequence[PartitionRow]:
         rows = self._session.look().partitions.values()
@@ -969,12 +994,15 @@ class _Proposals:
         if (row.context_id, row.proposal_id) in proposals:
             raise ConflictError("the proposal exists already")
         proposals[row.context_id, row.proposal_id] = row
+        self._session.journal.put("proposals", row)
 
     async def replace(self, row: ProposalRow) -> None:
         proposals = self._session.change().proposals
         if (row.context_id, row.proposal_id) not in proposals:
             raise NotFoundError("there is no such proposal")
+        self._session.journal.took("proposals", proposals[row.context_id, row.proposal_id])
         proposals[row.context_id, row.proposal_id] = row
+        self._session.journal.put("proposals", row)
 
     async def proposals(
         self,
@@ -1009,13 +1037,15 @@ class _Proposals:
         return sum((row.context_id, row.state) == (context_id, "proposed") for row in rows)
 
     async def delete(self, context_id: str, proposal_id: str) -> None:
-        self._session.change().proposals.pop((context_id, proposal_id), None)
+        gone = self._session.change().proposals.pop((context_id, proposal_id), None)
+        if gone is not None:
+            self._session.journal.took("proposals", gone)
 
     async def delete_expired(self, context_id: str, now_ms: int) -> int:
         proposals = self._session.change().proposals
         gone = [key for key, row in proposals.items() if key[0] == context_id and row.expires_ms <= now_ms]
         for key in gone:
-            del proposals[key]
+            self._session.journal.took("proposals", proposals.pop(key))
         return len(gone)
 
 
@@ -1044,11 +1074,14 @@ class _Rotation:
         mine = sorted(key for key, row in rows.items() if key[0] == context_id and row.generation < generation)
         return [rows[key] for key in mine[skip : skip + limit]]
 
-    async def reseal(self, kind: RotatedKind, row: RotatedRow, was: int) -> bool:
+    async def reseal(self, kind: RotatedKind, row: RotatedRow, before: RotatedRow) -> bool:
         tables = self._session.change()
         for key, stored in _of_kind(tables, kind).items():
-            if _same_place(stored, row) and stored.generation == was:
+            if _same_place(stored, row) and stored.generation == before.generation:
                 _put_back(tables, kind, key, row)
+                until_ms = tables.versions[key].until_ms if kind == "page_versions" else None
+                self._session.journal.took(kind, before, until_ms=until_ms)
+                self._session.journal.put(kind, row, until_ms=until_ms)
                 return True
         return False
 
@@ -1076,6 +1109,79 @@ class _Rotation:
             del tables.links[key]
         for tag in [tag for tag in tables.tags if tag[0] == context_id and tag[1] < generation]:
             del tables.tags[tag]
+
+
+class _Heads:
+    """Integrity heads in memory."""
+
+    def __init__(self, session: _Session) -> None:
+        self._session = session
+
+    def changes(self) -> list[Change]:
+        return self._session.journal.take()
+
+    async def turn(self, context_id: str, slots: Collection[str]) -> Sequence[SlotHeadRow]:
+        self._session.change()
+        return [row for row in await self.heads(context_id) if row.slot in slots]
+
+    async def heads(self, context_id: str) -> Sequence[SlotHeadRow]:
+        tables = self._session.look()
+        mine = [row for key, row in sorted(tables.slot_heads.items(), key=lambda each: each[0]) if key[0] == context_id]
+        return [
+            replace(row, remnants=sum(key[:3] == (context_id, row.slot, row.generation) for key in tables.remnants))
+            for row in mine
+        ]
+
+    async def put(self, rows: Sequence[SlotHeadRow]) -> None:
+        for row in rows:
+            heads = self._session.change(row.context_id).slot_heads
+            heads[row.context_id, row.slot, row.generation] = replace(row, remnants=0)
+
+    async def end(self, context_id: str, generation: int) -> None:
+        tables = self._session.change()
+        for head in [key for key in tables.slot_heads if key[0] == context_id and key[2] < generation]:
+            del tables.slot_heads[head]
+        for key in [key for key in tables.remnants if key[0] == context_id and key[2] < generation]:
+            del tables.remnants[key]
+
+    async def leave(self, changes: Iterable[Change]) -> None:
+        for each in changes:
+            if not each.is_put:
+                remnants = self._session.change(each.context_id).remnants
+                remnants.setdefault(_remnant(each.context_id, each.leaf), each.leaf)
+
+    async def leave_rest(self) -> None:
+        """What is not settled when the transaction ends."""
+        await self.leave(self._session.journal.take())
+
+    async def remnants(self, context_id: str, slots: Collection[str]) -> Sequence[Leaf]:
+        found = sorted(self._session.look().remnants.items(), key=lambda each: each[0])
+        return [leaf for key, leaf in found if key[0] == context_id and leaf.slot in slots]
+
+    async def forget(self, context_id: str, leaves: Sequence[Leaf] | None) -> None:
+        remnants = self._session.change().remnants
+        gone = (
+            [key for key in remnants if key[0] == context_id]
+            if leaves is None
+            else [_remnant(context_id, leaf) for leaf in leaves]
+        )
+        for key in gone:
+            remnants.pop(key, None)
+
+    async def page_versions(self, context_id: str, page_ids: Collection[str]) -> Mapping[str, int]:
+        pages = self._session.look().pages
+        return {each: pages[context_id, each].version for each in page_ids if (context_id, each) in pages}
+
+    async def leaves(self, context_id: str, kind: LeafKind, limit: int, skip: int) -> Sequence[Leaf | None]:
+        tables = self._session.look()
+        mine = sorted(
+            ((key, row) for key, row in _of_kind(tables, kind).items() if key[0] == context_id),
+            key=lambda each: each[0],
+        )
+        return [
+            leaf_of(kind, row, until_ms=tables.versions[key].until_ms if kind == "page_versions" else None)
+            for key, row in mine[skip : skip + limit]
+        ]
 
 
 class _Audit:
@@ -1220,6 +1326,11 @@ class _Transaction:
         return _Rotation(self._session)
 
     @property
+    def heads(self) -> _Heads:
+        """Integrity heads."""
+        return _Heads(self._session)
+
+    @property
     def audit(self) -> _Audit:
         """The access log."""
         return _Audit(self._session)
@@ -1252,7 +1363,9 @@ class MemoryStore:
         async with self._writing:
             session = _Session(self._committed.copy(), writable=True)
             try:
-                yield _Transaction(session)
+                tx = _Transaction(session)
+                yield tx
+                await tx.heads.leave_rest()
                 self._committed = session.end()
             finally:
                 session.abandon()
@@ -1291,6 +1404,10 @@ def _blank(row: RotatedRow) -> RotatedRow:
     return replace(row, head=b"", terms=b"") if isinstance(row, PageRow) else row
 
 
+def _remnant(context_id: str, leaf: Leaf) -> tuple[str, str, int, str, str, int]:
+    return (context_id, leaf.slot, leaf.generation, leaf.kind, leaf.object_id, leaf.version)
+
+
 def _head(row: PageRow) -> HeadRow:
     return HeadRow(
         row.page_id,
@@ -1317,12 +1434,14 @@ def _terms(row: PageRow) -> TermsRow:
     )
 
 
-def _forget(tables: _Tables, row: PageRow, end_ms: int) -> None:
+def _forget(session: _Session, row: PageRow, end_ms: int) -> None:
     """The history of a page that is gone for good goes; until when it was there stays."""
+    tables = session.change()
     place = (row.context_id, row.slot)
     tables.marks[place] = max(end_ms, tables.marks.get(place, end_ms))
     for version in [key for key in tables.versions if key[:2] == (row.context_id, row.page_id)]:
-        del tables.versions[version]
+        gone = tables.versions.pop(version)
+        session.journal.took("page_versions", gone.page, until_ms=gone.until_ms)
     for absence in [key for key in tables.absences if key[:2] == (row.context_id, row.page_id)]:
         del tables.absences[absence]
 

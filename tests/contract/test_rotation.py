@@ -88,7 +88,7 @@ async def test_every_kind_of_sealed_row_is_counted_and_found_until_it_is_of_the_
         async with filled.write() as tx:
             rows = await tx.rotation.behind(HERE, kind, 2, 10)
             assert {row.context_id for row in rows} == {HERE}
-            assert [await tx.rotation.reseal(kind, sealed_anew(row), 1) for row in rows] == [True] * len(rows)
+            assert [await tx.rotation.reseal(kind, sealed_anew(row), row) for row in rows] == [True] * len(rows)
             assert await tx.rotation.behind(HERE, kind, 2, 10) == []
             assert await tx.rotation.behind(HERE, kind, 3, 10) == [sealed_anew(row) for row in rows]
 
@@ -123,9 +123,9 @@ async def test_a_row_that_changed_meanwhile_is_left_as_it_is(filled: Store) -> N
         await tx.proposals.replace(replace(asked, generation=2, sealed=b"admitted"))
 
     async with filled.write() as tx:
-        assert not await tx.rotation.reseal("pages", sealed_anew(read), 1)
-        assert not await tx.rotation.reseal("proposals", sealed_anew(asked), 1)
-        assert not await tx.rotation.reseal("pages", replace(newer, context_id="another", generation=2), 1)
+        assert not await tx.rotation.reseal("pages", sealed_anew(read), read)
+        assert not await tx.rotation.reseal("proposals", sealed_anew(asked), asked)
+        assert not await tx.rotation.reseal("pages", replace(newer, context_id="another", generation=2), newer)
         assert await tx.pages.page(HERE, "page", ["memory/main"], NOW) == newer
 
 

@@ -33,6 +33,7 @@ from zkpcp.ports import (
     Credentials,
     Grants,
     Handoffs,
+    Heads,
     History,
     Index,
     Invites,
@@ -237,6 +238,10 @@ class _FullLogTransaction:
     @property
     def proposals(self) -> Proposals:
         return self._tx.proposals
+
+    @property
+    def heads(self) -> Heads:
+        return self._tx.heads
 
     @property
     def rotation(self) -> Rotation:

@@ -199,6 +199,17 @@ class KeyLinkRow:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotHeadRow:
+    """The integrity head of a slot at one generation. ``remnants``: how many rows wait to be taken off its sum."""
+
+    context_id: str
+    slot: str
+    generation: int
+    sealed: bytes
+    remnants: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class TokenRow:
     """A code, access or refresh token by its look-up id. ``wrapped`` (the grant seed) is None once it is used up.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from zkpcp.core.leaves import Journal
 from zkpcp.core.stored import HandoffRow
 from zkpcp.errors import ConflictError
 from zkpcp.storage.driver import Driver, one, spread
@@ -20,8 +21,9 @@ _handoff = spread(HandoffRow)
 class SqlHandoffs:
     """Hand-offs in SQL."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, journal: Journal) -> None:
         self._driver = driver
+        self._journal = journal
 
     async def put(self, row: HandoffRow) -> None:
         """Insert version 1, or replace version n by n + 1. Raises ConflictError when another writer was first."""
@@ -34,12 +36,16 @@ class SqlHandoffs:
             row.expires_ms,
             row.sealed,
         )
+        stored = await self._driver.fetch_one(_SQL["stored"], row.context_id, row.handoff_id)
         if row.version == 1:
             changed = await self._driver.execute(_SQL["first"], *members)
         else:
             changed = await self._driver.execute(_SQL["next"], *members, row.version - 1)
         if not changed:
             raise ConflictError("the hand-off changed meanwhile")
+        if stored is not None:
+            self._journal.took("handoffs", _handoff(stored))
+        self._journal.put("handoffs", row)
 
     async def handoff(self, context_id: str, handoff_id: str, now_ms: int, *, lock: bool = False) -> HandoffRow | None:
         """A hand-off that has not expired."""
@@ -57,4 +63,7 @@ class SqlHandoffs:
 
     async def delete_expired(self, context_id: str, now_ms: int) -> int:
         """Delete what has expired; the number."""
-        return await self._driver.execute(_SQL["delete_expired"], context_id, now_ms)
+        gone = await self._driver.fetch_all(_SQL["delete_expired"], context_id, now_ms)
+        for row in gone:
+            self._journal.took("handoffs", _handoff(row))
+        return len(gone)

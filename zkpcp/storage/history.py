@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from zkpcp.core.leaves import Journal
 from zkpcp.core.stored import HeadRow, PageRow, TermsRow, VersionRow
-from zkpcp.storage.driver import Driver, Row, one, spread
+from zkpcp.storage.driver import Driver, Row, Value, one, spread
 from zkpcp.storage.statements import load
 
 _SQL = load("history")
@@ -25,12 +26,18 @@ _version = spread(VersionRow)
 class SqlHistory:
     """Earlier versions in SQL."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, journal: Journal) -> None:
         self._driver = driver
+        self._journal = journal
 
     async def keep(self, context_id: str, page_id: str, version: int, *, until_ms: int) -> bool:
         """Copy the stored version of a page, which is about to be replaced; False unless it is this one."""
-        return bool(await self._driver.execute(_SQL["keep"], context_id, page_id, version, until_ms))
+        row = one(_page, await self._driver.fetch_one(_SQL["keep"], context_id, page_id, version, until_ms))
+        if row is None:
+            return False
+        self._journal.took("pages", row)
+        self._journal.put("page_versions", row, until_ms=until_ms)
+        return True
 
     async def terms_as_of(
         self, context_id: str, slots: Collection[str], now_ms: int, at_ms: int, limit: int
@@ -83,12 +90,12 @@ class SqlHistory:
 
     async def trim(self, context_id: str, page_id: str, *, keep: int, since_ms: int) -> int:
         """Keep of one page the newest ``keep`` that were current after ``since_ms``; the number deleted."""
-        return await self._driver.execute(_SQL["trim"], context_id, page_id, keep, since_ms)
+        return await self._end("trim", context_id, page_id, keep, since_ms)
 
     async def sweep(self, context_id: str, now_ms: int, *, keep: int, since_ms: int) -> int:
         """The same for all pages; versions past an end of their own go too (ERA-08)."""
-        old = await self._driver.execute(_SQL["sweep_old"], context_id, since_ms, now_ms)
-        return old + await self._driver.execute(_SQL["sweep_many"], context_id, keep)
+        old = await self._end("sweep_old", context_id, since_ms, now_ms)
+        return old + await self._end("sweep_many", context_id, keep)
 
     async def note_absence(self, context_id: str, page_id: str, from_ms: int, until_ms: int) -> None:
         """Remember that a page was deleted and is back."""
@@ -104,5 +111,12 @@ class SqlHistory:
         for slot, end_ms in sorted(ends.items()):
             await self._driver.execute(_SQL["mark"], context_id, slot, end_ms)
         page_ids = [str(row[0]) for row in gone]
-        await self._driver.execute(_SQL["forget_versions"], context_id, page_ids)
+        await self._end("forget_versions", context_id, page_ids)
         await self._driver.execute(_SQL["forget_absences"], context_id, page_ids)
+
+    async def _end(self, statement: str, *arguments: Value) -> int:
+        """Delete versions; their number."""
+        rows = await self._driver.fetch_all(_SQL[statement], *arguments)
+        for *row, until_ms in rows:
+            self._journal.took("page_versions", _page(row), until_ms=int(until_ms))
+        return len(rows)

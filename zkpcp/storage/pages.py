@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from zkpcp.core.leaves import Journal
 from zkpcp.core.stored import DeletedRow, HeadRow, InboxRow, PageRow, SlotTally, TermsRow
 from zkpcp.errors import ConflictError, NotFoundError
 from zkpcp.storage.driver import Driver, one, spread
@@ -31,9 +32,10 @@ _deleted = spread(DeletedRow)
 class SqlPages:
     """Pages, path tags and the inbox in SQL."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, journal: Journal) -> None:
         self._driver = driver
-        self._history = SqlHistory(driver)
+        self._journal = journal
+        self._history = SqlHistory(driver, journal)
 
     async def add(self, row: PageRow, tag_generation: int, tag: bytes) -> None:
         """Insert page and path tag. Raises ConflictError when the tag is taken."""
@@ -47,6 +49,7 @@ class SqlPages:
         changed = await self._driver.execute(_SQL["replace"], *_members(row), row.version - 1)
         if not changed:
             raise ConflictError("the page changed meanwhile")
+        self._journal.put("pages", row)
 
     async def claim(self, context_id: str, page_id: str, tag_generation: int, tag: bytes) -> None:
         """Add one more path tag, which it may have. Raises ConflictError when something else has it."""
@@ -130,11 +133,15 @@ class SqlPages:
 
     async def delete_expired(self, context_id: str, now_ms: int) -> int:
         """Delete pages and inbox items past their end with paths and histories; the number deleted (ERA-08)."""
-        pages = await self._driver.fetch_all(_SQL["delete_expired_pages"], context_id, now_ms)
-        await self._history.forget(context_id, pages)
-        gone = [*pages, *await self._driver.fetch_all(_SQL["delete_expired_inbox"], context_id, now_ms)]
+        rows = await self._driver.fetch_all(_SQL["delete_expired_pages"], context_id, now_ms)
+        pages = [_page(row) for row in rows]
+        for page in pages:
+            self._journal.took("pages", page)
+        await self._history.forget(context_id, [(page.page_id, page.slot, page.expires_ms) for page in pages])
+        items = await self._driver.fetch_all(_SQL["delete_expired_inbox"], context_id, now_ms)
+        gone = [*rows, *items]
         if gone:
-            ids = [str(row[0]) for row in gone]
+            ids = [*(page.page_id for page in pages), *(str(row[0]) for row in items)]
             await self._driver.execute(_SQL["free_tags"], context_id, ids)
             await self._driver.execute(_SQL["forget_places"], context_id, ids)
         return len(gone)
@@ -144,6 +151,7 @@ class SqlPages:
         row = one(_page, await self._driver.fetch_one(_SQL["take_page"], context_id, page_id, version))
         if row is None:
             raise ConflictError("the page changed meanwhile")
+        self._journal.took("pages", row)
         await self._driver.execute(_SQL["set_aside"], *_members(row), deleted_ms, purge_ms)
         await self._driver.execute(_SQL["free_tags"], context_id, [page_id])
 
@@ -199,6 +207,7 @@ class SqlPages:
     async def _insert(self, row: PageRow) -> None:
         if not await self._driver.execute(_SQL["add"], *_members(row)):
             raise ConflictError("the page exists already")
+        self._journal.put("pages", row)
 
 
 def _members(row: PageRow) -> tuple[str, str, str, int, int, str, int, int | None, bytes, bytes, bytes]:

@@ -101,7 +101,9 @@ class PostgresStore:
     async def write(self) -> AsyncIterator[SqlTransaction]:
         """A transaction that locks rows as its methods say."""
         async with self._transaction(writable=True) as driver:
-            yield SqlTransaction(driver)
+            tx = SqlTransaction(driver)
+            yield tx
+            await tx.heads.leave_rest()
 
     async def close(self) -> None:
         """Close every connection, waiting for open transactions."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from zkpcp.core.leaves import Journal
 from zkpcp.core.stored import ProfileChangeRow, ProfileRow
 from zkpcp.errors import ConflictError
 from zkpcp.storage.driver import Driver, one, spread
@@ -21,8 +22,9 @@ _change = spread(ProfileChangeRow)
 class SqlProfiles:
     """Profiles in SQL."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, journal: Journal) -> None:
         self._driver = driver
+        self._journal = journal
 
     async def profile(self, context_id: str, namespace: str, *, lock: bool = False) -> ProfileRow | None:
         """A profile namespace."""
@@ -32,12 +34,17 @@ class SqlProfiles:
     async def put(self, row: ProfileRow, change: ProfileChangeRow) -> None:
         """Insert version 1, or replace version n by n + 1. Raises ConflictError when another writer was first."""
         members = (row.context_id, row.namespace, row.generation, row.version, row.updated_ms, row.sealed)
+        before = await self.profile(row.context_id, row.namespace, lock=True)
         if row.version == 1:
             changed = await self._driver.execute(_SQL["first"], *members)
         else:
             changed = await self._driver.execute(_SQL["next"], *members, row.version - 1)
         if not changed or not await self._add_change(change):
             raise ConflictError("the profile changed meanwhile")
+        if before is not None:
+            self._journal.took("profiles", before)
+        self._journal.put("profiles", row)
+        self._journal.put("profile_changes", change)
 
     async def changes(self, context_id: str, namespace: str, limit: int) -> Sequence[ProfileChangeRow]:
         """Newest first."""

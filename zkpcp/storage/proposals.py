@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from zkpcp.core.leaves import Journal
 from zkpcp.core.stored import ProposalPlace, ProposalRow, ProposalState
 from zkpcp.errors import ConflictError, NotFoundError
-from zkpcp.storage.driver import Driver, one, spread
+from zkpcp.storage.driver import Driver, Row, one, spread
 from zkpcp.storage.statements import load
 
 _SQL = load("proposals")
@@ -19,18 +20,23 @@ _proposal = spread(ProposalRow)
 class SqlProposals:
     """Proposals in SQL."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, journal: Journal) -> None:
         self._driver = driver
+        self._journal = journal
 
     async def add(self, row: ProposalRow) -> None:
         """Insert a proposal. Raises ConflictError when its id is taken."""
         if not await self._driver.execute(_SQL["add"], *_members(row)):
             raise ConflictError("the proposal exists already")
+        self._journal.put("proposals", row)
 
     async def replace(self, row: ProposalRow) -> None:
         """The same proposal sealed anew. Raises NotFoundError."""
-        if not await self._driver.execute(_SQL["replace"], *_members(row)):
+        stored = await self._driver.fetch_one(_SQL["stored"], row.context_id, row.proposal_id)
+        if stored is None or not await self._driver.execute(_SQL["replace"], *_members(row)):
             raise NotFoundError("there is no such proposal")
+        self._journal.took("proposals", _proposal(stored))
+        self._journal.put("proposals", row)
 
     async def proposals(
         self,
@@ -73,11 +79,16 @@ class SqlProposals:
 
     async def delete(self, context_id: str, proposal_id: str) -> None:
         """Delete one; one that is gone already is no error."""
-        await self._driver.execute(_SQL["delete"], context_id, proposal_id)
+        self._took(await self._driver.fetch_all(_SQL["delete"], context_id, proposal_id))
 
     async def delete_expired(self, context_id: str, now_ms: int) -> int:
         """Delete what has expired; the number."""
-        return await self._driver.execute(_SQL["delete_expired"], context_id, now_ms)
+        return self._took(await self._driver.fetch_all(_SQL["delete_expired"], context_id, now_ms))
+
+    def _took(self, rows: Sequence[Row]) -> int:
+        for row in rows:
+            self._journal.took("proposals", _proposal(row))
+        return len(rows)
 
 
 def _members(row: ProposalRow) -> tuple[str | int | bytes | None, ...]:

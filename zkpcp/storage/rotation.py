@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
+from zkpcp.core.leaves import Journal
 from zkpcp.core.stored import (
     HandoffRow,
     HeadRow,
@@ -29,7 +30,7 @@ _SQL = load("rotation")
 
 _link = spread(KeyLinkRow)
 _head = spread(HeadRow)
-_ROWS: Final[Mapping[RotatedKind, Callable[[Row], RotatedRow]]] = MappingProxyType(
+ROWS: Final[Mapping[RotatedKind, Callable[[Row], RotatedRow]]] = MappingProxyType(
     {
         "pages": spread(PageRow),
         "page_versions": spread(PageRow),
@@ -41,13 +42,15 @@ _ROWS: Final[Mapping[RotatedKind, Callable[[Row], RotatedRow]]] = MappingProxyTy
         "proposals": spread(ProposalRow),
     }
 )
+"""How a row of each kind is read."""
 
 
 class SqlRotation:
     """A change of keys in SQL."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, journal: Journal) -> None:
         self._driver = driver
+        self._journal = journal
 
     async def add_links(self, rows: Sequence[KeyLinkRow]) -> None:
         """Insert links."""
@@ -70,13 +73,19 @@ class SqlRotation:
     ) -> Sequence[RotatedRow]:
         """The first rows of a kind below this generation, some of them skipped."""
         rows = await self._driver.fetch_all(_SQL[f"behind_{kind}"], context_id, generation, limit, skip)
-        return [_ROWS[kind](row) for row in rows]
+        return [ROWS[kind](row) for row in rows]
 
-    async def reseal(self, kind: RotatedKind, row: RotatedRow, was: int) -> bool:
+    async def reseal(self, kind: RotatedKind, row: RotatedRow, before: RotatedRow) -> bool:
         """Put a row in the place of the one it was made from; False when somebody changed that first."""
         boxes = (row.sealed, row.head, row.terms) if isinstance(row, PageRow) else (row.sealed,)
-        members = (row.context_id, *_place(row), was, row.generation, *boxes)
-        return bool(await self._driver.execute(_SQL[f"reseal_{kind}"], *members))
+        members = (row.context_id, *_place(row), before.generation, row.generation, *boxes)
+        stored = await self._driver.fetch_one(_SQL[f"reseal_{kind}"], *members)
+        if stored is None:
+            return False
+        until_ms = int(stored[0]) if kind == "page_versions" else None
+        self._journal.took(kind, before, until_ms=until_ms)
+        self._journal.put(kind, row, until_ms=until_ms)
+        return True
 
     async def untagged(self, context_id: str, generation: int, limit: int, *, skip: int = 0) -> Sequence[HeadRow]:
         """The first pages without a path tag of this generation."""

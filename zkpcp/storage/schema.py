@@ -334,6 +334,25 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
                 "signature": "the grant's, while only holders of the sensitive slot can open it; else empty",
             }
         ),
+        "slot_heads": _table(
+            {
+                "slot": _SLOT,
+                "generation": _GENERATION,
+                "sealed": "sealed: how many rows the slot has, their sum, and how often it was changed",
+            }
+        ),
+        "head_remnants": _table(
+            {
+                "slot": _SLOT,
+                "generation": _GENERATION,
+                "kind": "which kind of row is gone, by its table",
+                "object_id": "the opaque id of the row that is gone",
+                "version": "its version",
+                "expires_ms": "its end (ms since 1970); empty: it had none",
+                "until_ms": "for an earlier version of a page: when it was replaced (ms since 1970); else empty",
+                "digest": "a hash of what was sealed in it, until the sum of the slot is made without it",
+            }
+        ),
         "audit_heads": _table(
             {
                 "seq": "the number of the newest audit entry",

@@ -151,7 +151,9 @@ class SqliteStore:
         async with self._writing:
             driver = _SqliteDriver(self._writer, writable=True)
             try:
-                yield SqlTransaction(driver)
+                tx = SqlTransaction(driver)
+                yield tx
+                await tx.heads.leave_rest()
                 driver.gate.require_intact()
                 await self._commit()
             except BaseException:

@@ -26,6 +26,7 @@ FILES: Final = (
     "credentials",
     "grants",
     "handoffs",
+    "heads",
     "history",
     "index",
     "invites",

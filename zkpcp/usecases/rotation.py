@@ -190,7 +190,7 @@ class Rotating:
             except CorruptError:
                 self._skipped[kind] += 1
                 continue
-            await tx.rotation.reseal(kind, sealed, row.generation)
+            await tx.rotation.reseal(kind, sealed, row)
         return len(rows)
 
     async def _tag(self, tx: Transaction, call: Call) -> int:

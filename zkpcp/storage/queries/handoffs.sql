@@ -10,6 +10,13 @@ update handoffs
 set generation = $3, version = $4, updated_ms = $5, expires_ms = $6, sealed = $7
 where context_id = $1 and handoff_id = $2 and version = $8
 
+-- name: stored
+-- What is about to be replaced, expired or not; nobody else changes it until this transaction ends.
+select context_id, handoff_id, generation, version, updated_ms, expires_ms, sealed
+from handoffs
+where context_id = $1 and handoff_id = $2
+for update
+
 -- name: handoff
 -- One hand-off.
 select context_id, handoff_id, generation, version, updated_ms, expires_ms, sealed
@@ -41,3 +48,4 @@ where context_id = $1
 -- erases: content past its end
 delete from handoffs
 where context_id = $1 and expires_ms <= $2
+returning context_id, handoff_id, generation, version, updated_ms, expires_ms, sealed

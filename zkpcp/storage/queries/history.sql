@@ -1,4 +1,4 @@
--- name: keep
+-- name: keep.postgres
 -- The stored version of a page on its way to being replaced; nothing when another writer was first.
 insert into page_versions
     (context_id, page_id, version, slot, generation, review_state, updated_ms, until_ms, expires_ms,
@@ -8,6 +8,18 @@ select context_id, page_id, version, slot, generation, review_state, updated_ms,
 from pages
 where context_id = $1 and page_id = $2 and version = $3
 for update
+returning context_id, page_id, slot, generation, version, review_state, updated_ms, expires_ms, sealed, head, terms
+
+-- name: keep.sqlite
+-- The stored version of a page on its way to being replaced; nothing when another writer was first.
+insert into page_versions
+    (context_id, page_id, version, slot, generation, review_state, updated_ms, until_ms, expires_ms,
+     head, terms, sealed)
+select context_id, page_id, version, slot, generation, review_state, updated_ms, cast($4 as bigint), expires_ms,
+       head, terms, sealed
+from pages
+where context_id = $1 and page_id = $2 and version = $3
+returning context_id, page_id, slot, generation, version, review_state, updated_ms, expires_ms, sealed, head, terms
 
 -- name: terms_as_of
 -- What a search as of $4 scans: of every page that is open now ($2, $3), the version of then, if that is open too.
@@ -188,6 +200,8 @@ where history_marks.context_id = excluded.context_id and history_marks.through_m
 -- They go with their page.
 delete from page_versions
 where context_id = $1 and page_id = any($2)
+returning context_id, page_id, slot, generation, version, review_state, updated_ms, expires_ms, sealed, head, terms,
+    until_ms
 
 -- name: forget_absences
 -- When such pages were away goes too.
@@ -208,12 +222,16 @@ where context_id = $1 and page_id = $2
       limit 1 offset $3
     )
   )
+returning context_id, page_id, slot, generation, version, review_state, updated_ms, expires_ms, sealed, head, terms,
+    until_ms
 
 -- name: sweep_old
 -- erases: earlier versions beyond the age that is kept, or past an end of their own
 -- For pages that nobody writes to any more.
 delete from page_versions
 where context_id = $1 and (until_ms <= $2 or expires_ms <= $3)
+returning context_id, page_id, slot, generation, version, review_state, updated_ms, expires_ms, sealed, head, terms,
+    until_ms
 
 -- name: sweep_many
 -- erases: earlier versions beyond the number that is kept
@@ -226,3 +244,5 @@ where context_id = $1
     order by v.version desc
     limit 1 offset $2
   )
+returning context_id, page_id, slot, generation, version, review_state, updated_ms, expires_ms, sealed, head, terms,
+    until_ms

@@ -122,7 +122,7 @@ where context_id = $1 and page_id = any($2)
 -- Names what it deletes, so that their paths become free and their histories go (ERA-08).
 delete from pages
 where context_id = $1 and expires_ms <= $2
-returning page_id, slot, expires_ms
+returning context_id, page_id, slot, generation, version, review_state, updated_ms, expires_ms, sealed, head, terms
 
 -- name: delete_expired_inbox
 -- erases: inbox items past their end

@@ -5,6 +5,13 @@ from partitions
 where context_id = $1 and partition_id = any($2)
 order by partition_id
 
+-- name: stored
+-- What is about to be replaced; nobody else changes it until this transaction ends.
+select context_id, partition_id, generation, version, updated_ms, sealed
+from partitions
+where context_id = $1 and partition_id = $2
+for update
+
 -- name: first
 -- A new partition; nothing is inserted when the id is taken.
 insert into partitions (context_id, partition_id, generation, version, updated_ms, sealed)

@@ -13,6 +13,13 @@ set slot = $3, generation = $4, grant_id = $5, principal = $6, state = $7, creat
     sealed = $10, signature = $11
 where context_id = $1 and proposal_id = $2
 
+-- name: stored
+-- What is about to be replaced; nobody else changes it until this transaction ends.
+select context_id, proposal_id, slot, generation, grant_id, principal, state, created_ms, expires_ms, sealed, signature
+from proposals
+where context_id = $1 and proposal_id = $2
+for update
+
 -- name: proposals
 -- The newest first, from $7 on: those in the reviewer's slots $4, and those of grant $5 in its own slots $6.
 select context_id, proposal_id, slot, generation, grant_id, principal, state, created_ms, expires_ms, sealed, signature
@@ -47,9 +54,11 @@ where context_id = $1 and state = 'proposed'
 -- The end of one.
 delete from proposals
 where context_id = $1 and proposal_id = $2
+returning context_id, proposal_id, slot, generation, grant_id, principal, state, created_ms, expires_ms, sealed, signature
 
 -- name: delete_expired
 -- erases: content past its end
 -- The end of what has waited, or lain rejected, for too long.
 delete from proposals
 where context_id = $1 and expires_ms <= $2
+returning context_id, proposal_id, slot, generation, grant_id, principal, state, created_ms, expires_ms, sealed, signature

@@ -91,6 +91,7 @@ limit $3 offset $4
 update pages
 set generation = $5, sealed = $6, head = $7, terms = $8
 where context_id = $1 and page_id = $2 and version = $3 and generation = $4
+returning generation
 
 -- name: behind_page_versions
 -- The next earlier versions to seal anew.
@@ -106,6 +107,7 @@ limit $3 offset $4
 update page_versions
 set generation = $5, sealed = $6, head = $7, terms = $8
 where context_id = $1 and page_id = $2 and version = $3 and generation = $4
+returning until_ms
 
 -- name: behind_deleted_pages
 -- The next deleted pages to seal anew.
@@ -121,6 +123,7 @@ limit $3 offset $4
 update deleted_pages
 set generation = $5, sealed = $6, head = $7, terms = $8
 where context_id = $1 and page_id = $2 and version = $3 and generation = $4
+returning generation
 
 -- name: behind_profiles
 -- The next profiles to seal anew.
@@ -136,6 +139,7 @@ limit $3 offset $4
 update profiles
 set generation = $5, sealed = $6
 where context_id = $1 and namespace = $2 and version = $3 and generation = $4
+returning generation
 
 -- name: behind_profile_changes
 -- The next entries of change logs to seal anew.
@@ -151,6 +155,7 @@ limit $3 offset $4
 update profile_changes
 set generation = $5, sealed = $6
 where context_id = $1 and namespace = $2 and version = $3 and generation = $4
+returning generation
 
 -- name: behind_handoffs
 -- The next hand-offs to seal anew.
@@ -166,6 +171,7 @@ limit $3 offset $4
 update handoffs
 set generation = $5, sealed = $6
 where context_id = $1 and handoff_id = $2 and version = $3 and generation = $4
+returning generation
 
 -- name: behind_partitions
 -- The next names of partitions to seal anew.
@@ -181,6 +187,7 @@ limit $3 offset $4
 update partitions
 set generation = $5, sealed = $6
 where context_id = $1 and partition_id = $2 and version = $3 and generation = $4
+returning generation
 
 -- name: behind_proposals
 -- The next proposals to seal anew.
@@ -196,3 +203,4 @@ limit $3 offset $4
 update proposals
 set generation = $4, sealed = $5
 where context_id = $1 and proposal_id = $2 and generation = $3
+returning generation
