@@ -136,6 +136,7 @@ async def test_what_a_sweep_takes_is_left_for_whoever_has_the_key(store: Store) 
         await tx.pages.replace(page(version=2, updated_ms=NOW + 5, expires_ms=NOW + 1000))
         await tx.heads.put([SlotHeadRow(HERE, SLOT, 1, b"head")])
         await tx.proposals.add(proposal())
+        tx.heads.changes()  # as if they were settled
     async with store.write() as tx:
         assert await tx.pages.delete_expired(HERE, NOW + 1000) == 2
         assert await tx.handoffs.delete_expired(HERE, NOW + 1000) == 1
@@ -157,13 +158,17 @@ async def test_what_a_sweep_takes_is_left_for_whoever_has_the_key(store: Store) 
         assert await tx.heads.remnants(HERE, [SLOT, "handoff", "proposals/main"]) == []
 
 
+async def ended_by_a_conflict(store: Store) -> None:
+    async with store.write() as tx:
+        await tx.pages.delete_expired(HERE, NOW + 1000)
+        await tx.pages.delete(HERE, "page", 1, deleted_ms=NOW, purge_ms=NOW)
+
+
 async def test_what_a_transaction_takes_back_leaves_nothing(store: Store) -> None:
     await fill(store)
     await fill(store, ELSEWHERE, "elsewhere")
     with pytest.raises(ConflictError):
-        async with store.write() as tx:
-            await tx.pages.delete_expired(HERE, NOW + 1000)
-            await tx.pages.delete(HERE, "page", 1, deleted_ms=NOW, purge_ms=NOW)
+        await ended_by_a_conflict(store)
     async with store.write() as tx:
         await tx.heads.leave([took("pages", page(page_id="left")), put("pages", page(page_id="put"))])
     async with store.write() as tx:

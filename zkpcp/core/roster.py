@@ -2,7 +2,7 @@
 
 It lists who belongs to a context with which public keys, the epoch, the ids that were removed and never come back, and,
 once there are any, the access lists (§7.3), which name every partition there is; whether writes wait for review (§5.4);
-and, while the keys are being changed, how old those may be that rows are still sealed under.
+while the keys are being changed, how old those may be that rows are still sealed under; and whose rows are counted.
 The owner signs its exact bytes; parsing is strict, so that two readers cannot see two documents. A stale roster is
 recognised only by a wrap that remembers a newer version (threat-model/README.md).
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, cast
@@ -26,7 +27,7 @@ from zkpcp.core.access import (
     parse_review_mode,
     rights_in,
 )
-from zkpcp.core.slots import MAIN_PARTITION
+from zkpcp.core.slots import MAIN_PARTITION, counted_name
 from zkpcp.errors import CorruptError
 
 FORMAT_VERSION: Final = 1
@@ -35,7 +36,7 @@ MEMBER: Final = "member"
 SUSPENDED: Final = "suspended"
 AGENT: Final = "agent"
 _MEMBERS: Final = frozenset({"v", "context", "version", "epoch", "owner", "principals", "removed", "generations"})
-_OPTIONAL: Final = frozenset({"access", "oldest", "review"})
+_OPTIONAL: Final = frozenset({"access", "counted", "oldest", "review"})
 """Absent where it would be empty, so that a roster without any of them has the bytes it always had."""
 _PRINCIPAL_MEMBERS: Final = frozenset({"id", "kem", "sig", "role"})
 
@@ -63,6 +64,7 @@ class Roster:
     """One version of the roster. ``owner`` is the Ed25519 key that has to sign it.
 
     ``oldest``: the first generation that rows may still have while the keys are being changed; None otherwise.
+    ``counted``: in which slots, by ``counted_name``, rows are counted by integrity heads, and from which generation on.
     """
 
     context_id: str
@@ -74,6 +76,7 @@ class Roster:
     access: AccessLists = field(default_factory=lambda: NO_LISTS)
     review: ReviewMode = "off"
     oldest: int | None = None
+    counted: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def generation(self) -> int:
@@ -93,6 +96,11 @@ class Roster:
     def partitions(self) -> tuple[str, ...]:
         """The ids of all partitions, ``main`` first."""
         return (MAIN_PARTITION, *sorted(self.access.keys() - {MAIN_PARTITION}))
+
+    def counts(self, slot: str, generation: int) -> bool:
+        """Whether there is an integrity head of a slot at a generation."""
+        first = self.counted.get(counted_name(slot))
+        return first is not None and first <= generation
 
     @property
     def writes_wait(self) -> bool:
@@ -139,6 +147,8 @@ def serialize(roster: Roster) -> bytes:
         document["review"] = roster.review
     if roster.oldest is not None:
         document["oldest"] = roster.oldest
+    if roster.counted:
+        document["counted"] = dict(roster.counted)
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
 
@@ -166,6 +176,9 @@ def _read(document: object) -> Roster:
     oldest = int(cast(int, members["oldest"])) if "oldest" in members else None
     if members["generations"] != {} or (oldest is not None and not 1 <= oldest < epoch):
         raise ValueError("unknown generations")
+    counted = {_text(name): int(first) for name, first in cast(dict[str, int], members.get("counted", {})).items()}
+    if not all(1 <= first <= epoch for first in counted.values()):
+        raise ValueError("unknown generations")
     return Roster(
         context_id=_text(members["context"]),
         version=int(cast(int, members["version"])),
@@ -176,6 +189,7 @@ def _read(document: object) -> Roster:
         access=_access(members.get("access", {})),
         review=parse_review_mode(_text(members.get("review", "off"))),
         oldest=oldest,
+        counted=MappingProxyType(counted),
     )
 
 

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Final, Literal
 
-from zkpcp.core.extensions import slot_of_stem
+from zkpcp.core.extensions import KNOWN, slot_of_stem
 
 PATHS: Final = "paths"
 CONTROLLER: Final = "controller"
 MAIN_PARTITION: Final = "main"
+PARTITIONS: Final = "partitions"
+"""Stands in a roster for the slots of every partition."""
+_PROFILES: Final = ("profile.core", "profile.team")
 _DIRECTORY: Final = "directory"
 
 SubKeyName = Literal["rec", "head", "terms", "link", "integrity", "inbox", "tag"]
@@ -71,6 +75,29 @@ def proposals_slot(partition: str) -> str:
 def directory_slot(partition: str) -> str:
     """The slot of a partition's name and description."""
     return f"{_DIRECTORY}/{partition}"
+
+
+def counted_names(namespaces: Iterable[str] = ()) -> frozenset[str]:
+    """What a roster names when the rows of every slot are counted: all slots of partitions as one, others by name."""
+    return frozenset({PARTITIONS, *_PROFILES, *(each.slot for each in KNOWN.values()), *namespaces})
+
+
+def counted_name(slot: str) -> str:
+    """The name by which a roster says that the rows of a slot are counted."""
+    return PARTITIONS if "/" in slot else slot
+
+
+def counted_slots(name: str, partitions: Iterable[str]) -> tuple[str, ...]:
+    """The slots behind such a name."""
+    if name != PARTITIONS:
+        return (name,)
+    kinds = (
+        partial(memory_slot, sensitive=False),
+        partial(memory_slot, sensitive=True),
+        proposals_slot,
+        directory_slot,
+    )
+    return tuple(slot_of(each) for each in partitions for slot_of in kinds)
 
 
 def every_sub_key(partitions: Iterable[str], others: Iterable[str]) -> frozenset[SubKeyRef]:

@@ -40,10 +40,12 @@ async def record(
     counts: Mapping[str, int] = _NO_COUNTS,
     started_ms: int | None = None,
     roster_version: int = 0,
+    head: AuditHead | None = None,
 ) -> Entry:
     """Append one entry; ``started_ms`` gives its duration. Ids only: never a title, path, query or value (AUD-04).
 
     ``roster_version``: by which roster its author's keyring was opened, for an act that sealed or opened something.
+    ``head``: the newest place in the chain, where this transaction has asked for it already.
     Raises ChangedKeysError when there has been a newer one since, so that nothing is kept under keys, or answered by
     rights, that somebody has lost meanwhile.
     """
@@ -65,7 +67,7 @@ async def record(
         counts=counts,
         duration_ms=None if started_ms is None else max(0, now_ms - started_ms),
     )
-    head = await tx.audit.head(context_id)
+    head = head or await tx.audit.head(context_id)
     if roster_version:
         _check_version(head, roster_version)
     canonical = audit.canonical(entry)

@@ -29,6 +29,7 @@ from zkpcp.errors import (
 from zkpcp.ports import Transaction
 from zkpcp.usecases.access import Acting
 from zkpcp.usecases.audit_log import record
+from zkpcp.usecases.heads import settle
 from zkpcp.usecases.services import Services
 
 _OUTCOMES: tuple[tuple[type[RefusedError], Outcome], ...] = (
@@ -60,7 +61,11 @@ class Call:
             self.partitions.update(filter(None, map(partition_of, slots)))
 
     async def record(self, tx: Transaction, outcome: Outcome = Outcome.OK) -> None:
-        """Write the entry, last thing in the transaction, and note the grant's use (kept to the minute)."""
+        """Write the entry, last thing in the transaction, and note the grant's use (kept to the minute).
+
+        What was changed is settled in the integrity heads before it.
+        """
+        head = await settle(tx, self.services, self.acting.keys, ahead=1)
         grant_id = self.acting.actor.grant_id
         if grant_id is not None:
             await tx.grants.touch_grant(self.acting.context_id, grant_id, self.services.clock.now_ms())
@@ -80,6 +85,7 @@ class Call:
             started_ms=self.started_ms,
             # A failed act returned nothing and kept nothing: its entry is written whatever has changed.
             roster_version=self.acting.keys.roster.version if outcome is Outcome.OK else 0,
+            head=head,
         )
         self.recorded = True
 

@@ -10,6 +10,7 @@ from zkpcp.core.grants import Actor, parse_handle, parse_principal
 from zkpcp.core.stored import FIRST_PERSON, ContextRow, ProfileChangeRow, ProfileRow, SeedWrapRow
 from zkpcp.errors import ConflictError, InvalidInputError, Violation
 from zkpcp.usecases.audit_log import record
+from zkpcp.usecases.heads import begin_slots, settle
 from zkpcp.usecases.profile import own_namespace
 from zkpcp.usecases.seed_wraps import wrap_under_both
 from zkpcp.usecases.services import Services
@@ -106,6 +107,9 @@ async def _save(
             await tx.credentials.put_wrap(wrap)
         if profile is not None:
             await tx.profiles.put(*profile)
+        with holders.open_principal(context.owner, founding.opened, founding.roster, founding.keyring) as keys:
+            await begin_slots(tx, services, keys, keys.roster.counted, keys.roster.partitions)
+            await settle(tx, services, keys)
         await record(
             tx,
             services,

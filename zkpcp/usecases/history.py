@@ -134,15 +134,8 @@ async def pages_then(tx: Transaction, call: Call, page_ids: Sequence[str], then:
 
 async def trim_history(tx: Transaction, services: Services, context_id: str, page_id: str) -> None:
     """Delete the versions of a page that are more or older than are kept."""
-    keep, since_ms = kept(services)
+    keep, since_ms = services.history_kept()
     await tx.history.trim(context_id, page_id, keep=keep, since_ms=since_ms)
-
-
-def kept(services: Services) -> tuple[int, int]:
-    """How many earlier versions of a page are kept, and since when."""
-    if services.history_s == 0:
-        return 0, services.clock.now_ms()
-    return services.history_versions, services.clock.now_ms() - services.history_s * 1000
 
 
 async def _version_then(

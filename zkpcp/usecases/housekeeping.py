@@ -18,7 +18,6 @@ from zkpcp.ports import Transaction
 from zkpcp.usecases.audit_log import record, swept_partitions
 from zkpcp.usecases.clients import sweep_unused
 from zkpcp.usecases.grants import end_idle_grants
-from zkpcp.usecases.history import kept
 from zkpcp.usecases.services import Services
 
 EVERY_S: Final = 3600
@@ -53,7 +52,7 @@ async def sweep(services: Services, context: ContextRow) -> None:
         await _note(tx, services, context, "memory", "deleted_pages", await tx.pages.purge_deleted(ctx, now_ms))
         waited = await tx.proposals.delete_expired(ctx, now_ms)
         await _note(tx, services, context, "memory", "proposals", waited)
-        keep, since_ms = kept(services)
+        keep, since_ms = services.history_kept()
         versions = await tx.history.sweep(ctx, now_ms, keep=keep, since_ms=since_ms)
         await _note(tx, services, context, "memory", "versions", versions)
         left = await tx.handoffs.delete_expired(ctx, now_ms)

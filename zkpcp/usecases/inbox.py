@@ -19,6 +19,7 @@ from zkpcp.ports import Transaction
 from zkpcp.usecases.access import Acting
 from zkpcp.usecases.audit_log import record, require_current
 from zkpcp.usecases.call import Call
+from zkpcp.usecases.heads import settle
 from zkpcp.usecases.indexing import index_page
 from zkpcp.usecases.services import Services
 from zkpcp.vault import records
@@ -58,6 +59,7 @@ async def admit_waiting(call: Call, of_slots: Collection[str] | None = None) -> 
                 partitions=call.partitions,
                 object_ids=refused,
             )
+        await settle(tx, services, acting.keys)
         await require_current(tx, acting.context_id, acting.keys.roster.version)
     return len(waiting) > AT_ONCE
 

@@ -8,6 +8,7 @@ from zkpcp.core.audit import Channel, Outcome
 from zkpcp.core.grants import Actor
 from zkpcp.ports import Transaction
 from zkpcp.usecases.audit_log import record
+from zkpcp.usecases.heads import settle
 from zkpcp.usecases.services import Services
 from zkpcp.usecases.session import OpenSession
 
@@ -24,7 +25,11 @@ async def record_managed(
     partitions: Collection[str] = (),
     decrypted: bool = False,
 ) -> None:
-    """Append the entry; it names whoever is signed in, unless ``actor`` is somebody whom the act found."""
+    """Append the entry; it names whoever is signed in, unless ``actor`` is somebody whom the act found.
+
+    What was changed is settled in the integrity heads before it.
+    """
+    head = await settle(tx, services, session.keyring, ahead=1)
     await record(
         tx,
         services,
@@ -37,4 +42,5 @@ async def record_managed(
         partitions=partitions,
         decrypted=decrypted,
         roster_version=session.keyring.roster.version,
+        head=head,
     )

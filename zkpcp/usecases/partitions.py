@@ -30,6 +30,7 @@ from zkpcp.errors import ConflictError, ForbiddenError, InvalidInputError, NotFo
 from zkpcp.ports import Transaction
 from zkpcp.usecases.access import Acting, acting_as
 from zkpcp.usecases.call import calling
+from zkpcp.usecases.heads import begin_partition
 from zkpcp.usecases.managing import record_managed
 from zkpcp.usecases.partition_names import partition_names
 from zkpcp.usecases.roster_changes import change_roster, require_owner
@@ -126,6 +127,7 @@ async def create_partition(services: Services, session: OpenSession, *, name: st
         await tx.contexts.roster(session.context.context_id, lock=True)
         await _require_free(tx, session, partition)
         await change_roster(tx, session, partial(_with_partition, partition_id=partition.id, maker=session.principal))
+        await begin_partition(tx, services, session.keyring, partition.id)
         await _put(tx, services, session, partition, 1, Action.PARTITION_CREATED)
     return partition.id
 

@@ -22,6 +22,7 @@ from zkpcp.ports import Transaction
 from zkpcp.usecases.access import Acting
 from zkpcp.usecases.audit_log import require_current
 from zkpcp.usecases.call import Call
+from zkpcp.usecases.heads import settle
 from zkpcp.usecases.partition_names import default_partition, require_right
 from zkpcp.vault import records
 from zkpcp.vault.records import Proposal
@@ -116,6 +117,7 @@ async def settle_quarantined(call: Call) -> None:
                     await tx.proposals.delete(acting.context_id, row.proposal_id)
                     continue
                 await tx.proposals.replace(records.seal_proposal(acting.keys, row, proposal, services.entropy))
+        await settle(tx, services, acting.keys)
         await require_current(tx, acting.context_id, acting.keys.roster.version)
 
 

@@ -23,12 +23,13 @@ from zkpcp.core.audit import Action, Outcome
 from zkpcp.core.extensions import KNOWN
 from zkpcp.core.roster import CONTROLLER, Roster
 from zkpcp.core.slots import CONTROLLER as CONTROLLER_SLOT
-from zkpcp.core.slots import every_sub_key, memory_slot
+from zkpcp.core.slots import counted_names, every_sub_key, memory_slot
 from zkpcp.core.stored import RotatedKind
 from zkpcp.errors import ConflictError, CorruptError
 from zkpcp.ports import Transaction
 from zkpcp.usecases.access import acting_as
 from zkpcp.usecases.call import Call, calling
+from zkpcp.usecases.heads import begin_slots, is_empty_behind
 from zkpcp.usecases.housekeeping import sweep
 from zkpcp.usecases.inbox import admit_waiting
 from zkpcp.usecases.indexing import rebuild_slot
@@ -73,15 +74,20 @@ async def renew_keys(
     """
     keys, context_id = session.keyring, session.context.context_id
     changed = await next_roster(tx, session, change)
+    namespaces = await tx.rotation.namespaces(context_id)
+    epoch = changed.epoch + 1
     after = replace(
-        changed, epoch=changed.epoch + 1, oldest=changed.epoch if changed.oldest is None else changed.oldest
+        changed,
+        epoch=epoch,
+        oldest=changed.epoch if changed.oldest is None else changed.oldest,
+        counted=MappingProxyType({**dict.fromkeys(counted_names(namespaces), epoch), **changed.counted}),
     )
     kept = [(invite, invites.open_kept(keys, invite)) for invite in await tx.invites.invites(context_id)]
-    namespaces = await tx.rotation.namespaces(context_id)
     others = {*_PROFILES, CONTROLLER_SLOT, *(each.slot for each in KNOWN.values()), *namespaces}
     links = keys.renew(after, every_sub_key(after.partitions, others), services.entropy)
     await tx.contexts.put_roster(holders.sign_roster(after, keys))
     await tx.rotation.add_links(links)
+    await begin_slots(tx, services, keys, after.counted, after.partitions)
     await tx.grants.delete_keyrings_before(context_id, after.epoch)
     # An offer of control holds the root of before.
     await tx.contexts.delete_handover(context_id)
@@ -143,7 +149,7 @@ class Rotating:
             return done
 
     async def end(self, *, leave_damaged: bool = False) -> None:
-        """Retire the older keys. Raises ConflictError while anything is left under them.
+        """Retire the older keys. Raises ConflictError while anything is left under them, or missing.
 
         With ``leave_damaged`` what did not open in these steps may be left: it will never open again.
         """
@@ -154,8 +160,11 @@ class Rotating:
             left = sum((await tx.rotation.left(context_id, generation)).values())
             if left > (self.damaged if leave_damaged else 0):
                 raise ConflictError(f"{left} records are still sealed under the earlier keys")
-            await change_roster(tx, session, lambda roster: replace(roster, oldest=None))
+            if not await is_empty_behind(tx, services, session.keyring) and not leave_damaged:
+                raise ConflictError("rows that were counted are missing")
+            await change_roster(tx, session, _all_of_one_generation)
             await tx.rotation.end(context_id, generation)
+            await tx.heads.end(context_id, generation)
             await record_managed(tx, services, session, Action.KEY_RETIRED, _KEYS)
 
     async def _admit(self, call: Call) -> None:
@@ -219,6 +228,10 @@ class Rotating:
                     await rebuild_slot(tx, self._services, call.acting, row.slot, lambda: None)
                 return 1
         return 0
+
+
+def _all_of_one_generation(roster: Roster) -> Roster:
+    return replace(roster, oldest=None, counted=MappingProxyType(dict.fromkeys(roster.counted, roster.generation)))
 
 
 async def _seal_keyrings(

@@ -58,3 +58,9 @@ class Services:
     def new_id(self, prefix: str) -> str:
         """A fresh opaque id: ``prefix`` and 128 random bits in hexadecimal."""
         return f"{prefix}_{self.entropy.bytes(16).hex()}"
+
+    def history_kept(self) -> tuple[int, int]:
+        """How many earlier versions of a page are kept, and those that were current since when (ms)."""
+        if self.history_s == 0:
+            return 0, self.clock.now_ms()
+        return self.history_versions, self.clock.now_ms() - self.history_s * 1000

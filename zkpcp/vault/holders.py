@@ -13,11 +13,12 @@ import contextlib
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from zkpcp.core import roster as roster_format
 from zkpcp.core.roster import AGENT, CONTROLLER, MEMBER, Principal, Roster
 from zkpcp.core.scopes import Offer, effective, join, known_scopes, scopes_of_role
-from zkpcp.core.slots import Slice, slice_for
+from zkpcp.core.slots import Slice, counted_names, slice_for
 from zkpcp.core.stored import GrantRow, HolderKind, KeyringRow, RosterRow
 from zkpcp.crypto import keyring as keyring_format
 from zkpcp.crypto.aead import SALT_BYTES, context_of, open_box, seal
@@ -71,6 +72,7 @@ def found(context_id: str, controller: str, entropy: Entropy) -> Founding:
         epoch=FIRST_EPOCH,
         owner=owner,
         principals=(Principal(controller, kem.public_bytes(), owner, CONTROLLER),),
+        counted=MappingProxyType(dict.fromkeys(counted_names(), FIRST_EPOCH)),
     )
     contents = KeyringContents(keys={}, inboxes={}, root=Root(FIRST_EPOCH, bytearray(entropy.bytes(KEY_BYTES))))
     try:

@@ -169,6 +169,23 @@ class OpenKeyring(Opaque):
             self._bucket_keys[slot, generation, segment] = held
         return held.view()
 
+    def integrity_key(self, slot: str, generation: int) -> memoryview:
+        """The key by which the rows of a slot are counted. Raises MissingKeyError.
+
+        Memory slots have a sub key for it; elsewhere it is derived from ``rec``, which is all that an app holds there.
+        """
+        if partition_of(slot) is not None:
+            return self.key(slot, generation, "integrity")
+        held = self._derived.get((slot, generation, "integrity"))
+        if held is None:
+            held = Key(derive(self.key(slot, generation, "rec"), "integrity"))
+            self._derived[slot, generation, "integrity"] = held
+        return held.view()
+
+    def can_count(self, slot: str) -> bool:
+        """Whether this keyring holds the key by which the rows of a slot are counted."""
+        return self.holds(SubKeyRef(slot, "rec" if partition_of(slot) is None else "integrity"))
+
     def live_key(self, slot: str, name: SubKeyName) -> tuple[int, memoryview]:
         """The live generation of a slot and its sub key."""
         generation = self.roster.generation
