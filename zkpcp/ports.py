@@ -539,7 +539,7 @@ class Heads(Protocol):
     What it took and nobody settled is kept, at its end, as remnants: rows that a later request takes off the sum.
     """
 
-    def changes(self) -> list[Change]:
+    async def changes(self) -> list[Change]:
         """What this transaction has put and taken since it was last asked."""
         ...
 

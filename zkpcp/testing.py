@@ -1117,7 +1117,7 @@ class _Heads:
     def __init__(self, session: _Session) -> None:
         self._session = session
 
-    def changes(self) -> list[Change]:
+    async def changes(self) -> list[Change]:
         return self._session.journal.take()
 
     async def turn(self, context_id: str, slots: Collection[str]) -> Sequence[SlotHeadRow]:

@@ -164,7 +164,7 @@ async def fill(store: Store, context_id: str = HERE, handle: str = "here") -> No
         await tx.contexts.enable_extension(context_id, "pcp.home", NOW)
         await tx.partitions.put(PartitionRow(context_id, "prt_one", 1, 1, NOW, b"sealed"))
         await tx.audit.append(entry(context_id=context_id))
-        tx.heads.changes()  # as if they were settled
+        await tx.heads.changes()  # as if they were settled
 
 
 async def look(store: Store, context_id: str) -> list[object]:

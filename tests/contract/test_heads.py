@@ -67,10 +67,10 @@ async def test_a_transaction_says_once_what_it_put_and_took(store: Store) -> Non
     await found(store)
     async with store.write() as tx:
         await tx.pages.add(page(), 1, b"tag")
-        assert tx.heads.changes() == [put("pages", page())]
-        assert tx.heads.changes() == []
+        assert await tx.heads.changes() == [put("pages", page())]
+        assert await tx.heads.changes() == []
         await tx.pages.replace(page(version=2, updated_ms=NOW + 5))
-        assert counted(tx.heads.changes()) == counted(
+        assert counted(await tx.heads.changes()) == counted(
             [
                 took("pages", page()),
                 put("page_versions", page(), NOW + 5),
@@ -78,11 +78,11 @@ async def test_a_transaction_says_once_what_it_put_and_took(store: Store) -> Non
             ]
         )
         await tx.history.trim(HERE, "page", keep=0, since_ms=NOW)
-        assert tx.heads.changes() == [took("page_versions", page(), NOW + 5)]
+        assert await tx.heads.changes() == [took("page_versions", page(), NOW + 5)]
         await tx.pages.delete(HERE, "page", 2, deleted_ms=NOW + 6, purge_ms=NOW + 9)
-        assert tx.heads.changes() == [took("pages", page(version=2, updated_ms=NOW + 5))]
+        assert await tx.heads.changes() == [took("pages", page(version=2, updated_ms=NOW + 5))]
         await tx.pages.recover(HERE, "page", 1, b"tag", recovered_ms=NOW + 7)
-        assert tx.heads.changes() == [put("pages", page(version=2, updated_ms=NOW + 5))]
+        assert await tx.heads.changes() == [put("pages", page(version=2, updated_ms=NOW + 5))]
     async with store.read() as tx:
         assert await tx.heads.remnants(HERE, [SLOT]) == []
 
@@ -97,7 +97,7 @@ async def test_profiles_hand_offs_names_and_proposals_are_noted_too(store: Store
             await tx.partitions.put(replace(name, version=version))
         await tx.proposals.add(proposal())
         await tx.proposals.replace(proposal(sealed=b"anew"))
-        assert counted(tx.heads.changes()) == counted(
+        assert counted(await tx.heads.changes()) == counted(
             [
                 put("profiles", profile(2)),
                 put("profile_changes", change(1)),
@@ -108,22 +108,22 @@ async def test_profiles_hand_offs_names_and_proposals_are_noted_too(store: Store
             ]
         )
         await tx.proposals.delete(HERE, "prp_one")
-        assert tx.heads.changes() == [took("proposals", proposal(sealed=b"anew"))]
+        assert await tx.heads.changes() == [took("proposals", proposal(sealed=b"anew"))]
         await tx.proposals.add(proposal(proposal_id="in quarantine", signature=b"signed"))
-        assert tx.heads.changes() == []
+        assert await tx.heads.changes() == []
 
 
 async def test_a_row_that_is_sealed_anew_leaves_one_generation_for_the_other(store: Store) -> None:
     await fill(store)
     async with store.write() as tx:
         await tx.pages.replace(page(version=2, updated_ms=NOW + 5))
-        tx.heads.changes()
+        await tx.heads.changes()
         kinds: tuple[RotatedKind, ...] = (*KINDS, "deleted_pages")
         for kind in kinds:
             for row in await tx.rotation.behind(HERE, kind, 2, 10):
                 anew = replace(row, generation=2, sealed=b"anew")
                 assert await tx.rotation.reseal(kind, anew, row)
-                noted = tx.heads.changes()
+                noted = await tx.heads.changes()
                 assert [each.is_put for each in noted] == ([] if kind == "deleted_pages" else [False, True])
                 assert [each.leaf.generation for each in noted] == ([] if kind == "deleted_pages" else [1, 2])
                 if kind != "deleted_pages":
@@ -136,7 +136,7 @@ async def test_what_a_sweep_takes_is_left_for_whoever_has_the_key(store: Store) 
         await tx.pages.replace(page(version=2, updated_ms=NOW + 5, expires_ms=NOW + 1000))
         await tx.heads.put([SlotHeadRow(HERE, SLOT, 1, b"head")])
         await tx.proposals.add(proposal())
-        tx.heads.changes()  # as if they were settled
+        await tx.heads.changes()  # as if they were settled
     async with store.write() as tx:
         assert await tx.pages.delete_expired(HERE, NOW + 1000) == 2
         assert await tx.handoffs.delete_expired(HERE, NOW + 1000) == 1

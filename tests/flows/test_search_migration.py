@@ -21,6 +21,8 @@ from zkpcp.usecases.indexing import rebuild_index
 BACK_TO_0001 = (
     "drop table handovers",
     "alter table rosters drop column succession",
+    "drop table slot_heads",
+    "drop table head_remnants",
     "drop table key_links",
     "alter table audit_heads drop column roster_version",
     "drop table proposals",
@@ -84,6 +86,7 @@ async def test_pages_of_the_first_revision_are_found_and_can_be_indexed(new_url:
         await owner.write("home/heat", "The boiler was serviced in March.", tags=["house"])
         await owner.write("home/boat", "The boat lies under the willow.")
         await owner.write("home/secret", "The key of the boiler room.", sensitivity="sensitive")
+    await world.uncounted()
     await store.close()
     await undo(new_url)
     assert await asyncio.to_thread(storage.pending, new_url)

@@ -148,7 +148,9 @@ async def test_what_a_host_changed_is_found_and_named_without_content(
 
     checks = await verified(world)
 
-    assert [name for name, check in checks.items() if not check.holds] == [found_in]
+    wrong = [name for name, check in checks.items() if not check.holds]
+    assert [name for name in wrong if name != "counted rows"] == [found_in]
+    assert ("counted rows" in wrong) == (tamper in (damaged_page, swapped_heads, dropped_profile))
     problems = " ".join(checks[found_in].problems)
     assert problems
     for word in ("willow", "notes/", "knee", "Ada"):

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import pytest
@@ -37,6 +38,7 @@ from zkpcp.usecases.filters import Filters
 from zkpcp.usecases.found import found_context
 from zkpcp.usecases.key_links import take_links
 from zkpcp.usecases.log import LogFilters
+from zkpcp.usecases.managing import record_managed
 from zkpcp.usecases.partitions import create_partition, explicit, set_access
 from zkpcp.usecases.roster_changes import change_roster
 from zkpcp.usecases.services import Services
@@ -327,6 +329,14 @@ class World:
         """The rows of a store in memory."""
         assert isinstance(self.store, MemoryStore)
         return self.store._committed
+
+    async def uncounted(self) -> None:
+        """Make the context what it was before there were integrity heads."""
+        async with self.open() as session, self.store.write() as tx:
+            await change_roster(tx, session, lambda roster: replace(roster, counted=MappingProxyType({})))
+            await record_managed(tx, self.services, session, "test", ())
+        if isinstance(self.store, MemoryStore):
+            self.tamper(lambda tables: tables.slot_heads.clear())
 
     def tamper(self, change: Callable[[_Tables], object]) -> None:
         """Change rows as a hostile host can, behind everybody's back; a store in memory only."""

@@ -215,7 +215,7 @@ async def test_no_stored_row_holds_a_key_a_secret_or_a_word_of_content(world: Wo
     windows = {key[start : start + 16] for key in held for start in range(0, 17, 4)}
     # repr shows bytes as escapes: the same escapes of a key would be in it.
     assert not [window for window in windows if window in raw or repr(window)[2:-1].encode() in stored]
-    for word in (SECRET, "willow", "notes/tree", "health", granted.token):
+    for word in (SECRET, "willow", "notes/tree", "health/", granted.token):
         assert word.encode() not in stored
         assert word.encode() not in raw
 

@@ -15,6 +15,7 @@ from zkpcp.cli.owner import signed_in
 from zkpcp.cli.terminal import CORRUPT_EXIT, passphrase, say_error, settings_or_exit, with_services
 from zkpcp.core.instants import to_rfc3339
 from zkpcp.core.schemas import JsonObject, canonical_json
+from zkpcp.usecases.counting import count_anew
 from zkpcp.usecases.services import Services
 from zkpcp.usecases.verify import Check, verify_context
 
@@ -22,13 +23,17 @@ from zkpcp.usecases.verify import Check, verify_context
 def verify(
     handle: Annotated[str | None, typer.Option(help="The context; may be left out when there is only one.")] = None,
     passphrase_stdin: Annotated[bool, typer.Option("--passphrase-stdin", help="Read it from standard input.")] = False,
+    count: Annotated[
+        bool,
+        typer.Option("--count", help="First count all rows anew, and take what is there for what there should be."),
+    ] = False,
     report: Annotated[Path | None, typer.Option("--json", help="Also write the result to this file.")] = None,
 ) -> None:
     """Check everything stored in a context, with its owner's keys. Exit status 0 only when all of it holds.
 
     Opens every page, profile and hand-off where it lies, verifies the signatures of roster, grants and keyrings, and
-    follows the access log from its newest entry to its first. Prints counts and opaque ids, no content. What it cannot
-    see: rows that were dropped whole, and an older state that is consistent in itself.
+    follows the access log from its newest entry to its first, and holds the rows of each slot against what was counted
+    under a key. Prints counts and opaque ids, no content. What it cannot see: an older state of everything.
     """
     settings = settings_or_exit()
     secret = passphrase(from_stdin=passphrase_stdin)
@@ -36,6 +41,8 @@ def verify(
 
     async def act(services: Services) -> tuple[tuple[Check, ...], int]:
         async with signed_in(services, handle, secret) as owner:
+            if count:
+                await count_anew(services, owner)
             with Progress(
                 SpinnerColumn(), TextColumn("{task.description}"), TextColumn("{task.completed}"), console=console
             ) as bar:
@@ -68,6 +75,8 @@ def _print(checks: tuple[Check, ...]) -> None:
     for check in checks:
         for problem in check.problems:
             say_error(f"  {check.name}: {problem}")
+        if check.note:
+            say_error(f"  {check.name}: {check.note}")
 
 
 def _as_json(checks: tuple[Check, ...], at_ms: int) -> JsonObject:
@@ -82,6 +91,7 @@ def _as_json(checks: tuple[Check, ...], at_ms: int) -> JsonObject:
                 "looked_at": check.looked_at,
                 "wrong": check.wrong,
                 "problems": [*check.problems],
+                "note": check.note,
             }
             for check in checks
         ],

@@ -72,6 +72,7 @@ class Action:
     CONTROL_OFFERED: Final = "control.offered"
     CONTROL_WITHDRAWN: Final = "control.withdrawn"
     CONTROL_TAKEN: Final = "control.taken"
+    ROWS_COUNTED: Final = "rows.counted"
     PRINCIPAL_ADDED: Final = "principal.added"
     QUARANTINE_EMPTIED: Final = "memory.quarantine_emptied"
     PRINCIPAL_INVITED: Final = "principal.invited"

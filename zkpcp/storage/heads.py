@@ -30,7 +30,7 @@ class SqlHeads:
         self._driver = driver
         self._journal = journal
 
-    def changes(self) -> list[Change]:
+    async def changes(self) -> list[Change]:
         """What this transaction has put and taken since it was last asked."""
         return self._journal.take()
 

@@ -30,7 +30,7 @@ async def settle(tx: Transaction, services: Services, keys: OpenKeyring, *, ahea
     log after which that was, None where nothing was changed. Raises TamperedError for a head that is missing or does
     not open.
     """
-    changes = [each for each in tx.heads.changes() if keys.roster.counts(each.leaf.slot, each.leaf.generation)]
+    changes = [each for each in await tx.heads.changes() if keys.roster.counts(each.leaf.slot, each.leaf.generation)]
     mine = [each for each in changes if keys.can_count(each.leaf.slot)]
     # What was swept along in a slot that is closed to this caller.
     await tx.heads.leave(each for each in changes if not keys.can_count(each.leaf.slot))
