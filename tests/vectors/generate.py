@@ -13,12 +13,13 @@ import json
 from array import array
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from zkpcp.core import index
+from zkpcp.core.leaves import Leaf
 from zkpcp.crypto import aead, blind, kdf, keyring, keys, padding, passphrase, recovery, seal, sign, tokens
 from zkpcp.crypto.profiles import CHEAPEST, Argon2Profile
-from zkpcp.vault import seeds
+from zkpcp.vault import heads, seeds
 from zkpcp.vault.keyring import link_place
 from zkpcp.vault.succession import Step
 
@@ -720,6 +721,45 @@ def succession_cases() -> list[Case]:
     ]
 
 
+def integrity_head_cases() -> list[Case]:
+    """Leaves of rows of each kind, their sum, and the head that seals it in its place."""
+    entropy = StreamEntropy("integrity-head")
+    key, salt = entropy.bytes(32), entropy.bytes(aead.SALT_BYTES)
+    rows: list[Case] = [
+        {"kind": "pages", "id": "pg_1", "version": 3, "expires_ms": None, "until_ms": None},
+        {"kind": "pages", "id": "pg_2", "version": 1, "expires_ms": 1_800_000_000_000, "until_ms": None},
+        {"kind": "page_versions", "id": "pg_1", "version": 2, "expires_ms": None, "until_ms": 1_700_000_000_000},
+    ]
+    head = heads.SlotSum(sequence=4, entry=17)
+    cases: list[Case] = []
+    for row in rows:
+        row["digest"] = entropy.bytes(32).hex()
+        value = heads.value_of(key, leaf_of_case(row))
+        head = head.with_leaf(value)
+        cases.append(valid(f"a leaf of {row['kind']}", key=key.hex(), **row, leaf=value.to_bytes(32, "big").hex()))
+    place: Case = {"context_id": CONTEXT_ID, "slot": "memory/main", "generation": 3}
+    with keys.Key(kdf.derive(key, "integrity/head")) as own:
+        box = aead.seal(own.view(), heads.encode(head), heads.head_place(CONTEXT_ID, "memory/main", 3), salt=salt)
+        short = aead.seal(own.view(), bytes(55), heads.head_place(CONTEXT_ID, "memory/main", 3), salt=salt)
+    sums: Case = {"sequence": 4, "entry": 17, "count": 3, "sum": head.total.to_bytes(32, "big").hex()}
+    opened: Case = {"key": key.hex(), "head": box.hex()}
+    return [
+        *cases,
+        valid("a head of these three", **place, **opened, salt=salt.hex(), **sums),
+        invalid("a head of another slot", "tampered", **{**place, "slot": "memory.sensitive/main"}, **opened),
+        invalid("a head of another generation", "tampered", **{**place, "generation": 2}, **opened),
+        invalid("a head of another context", "tampered", **{**place, "context_id": "ctx_other"}, **opened),
+        invalid("one byte changed", "tampered", **place, key=key.hex(), head=flipped(box, -1).hex()),
+        invalid("a head of another length", "corrupt", **place, key=key.hex(), head=short.hex()),
+    ]
+
+
+def leaf_of_case(case: Case) -> Leaf:
+    """The leaf that a case is about; its slot and generation are in the key already."""
+    found: dict[str, Any] = {name: case[name] for name in ("kind", "version", "expires_ms", "until_ms")}
+    return Leaf("", 0, object_id=str(case["id"]), digest=bytes.fromhex(str(case["digest"])), **found)
+
+
 FILES: Final[dict[str, tuple[str, Callable[[], list[Case]]]]] = {
     "kdf": ("README.md", kdf_cases),
     "box": ("box.md", box_cases),
@@ -733,6 +773,7 @@ FILES: Final[dict[str, tuple[str, Callable[[], list[Case]]]]] = {
     "passphrase": ("seed-wrap.md", passphrase_cases),
     "key-link": ("key-link.md", key_link_cases),
     "succession": ("succession.md", succession_cases),
+    "integrity-head": ("integrity-head.md", integrity_head_cases),
     "blind-index": ("blind-index.md", blind_index_cases),
 }
 RANDOMIZED: Final = frozenset({"seal"})

@@ -11,12 +11,12 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
-from tests.vectors.generate import FILES, FOLDER, RANDOMIZED, described, index_part_context, rendered
+from tests.vectors.generate import FILES, FOLDER, RANDOMIZED, described, index_part_context, leaf_of_case, rendered
 from zkpcp import errors
 from zkpcp.core import index
 from zkpcp.crypto import aead, kdf, keyring, keys, padding, passphrase, recovery, seal, sign, tokens
 from zkpcp.crypto.profiles import Argon2Profile
-from zkpcp.vault import seeds
+from zkpcp.vault import heads, seeds
 from zkpcp.vault.keyring import link_place
 from zkpcp.vault.succession import follow
 
@@ -189,11 +189,25 @@ def run_succession(case: Case) -> None:
     assert follow(steps, case["context_id"], owner, case["epoch"]).hex() == case["now"]
 
 
+def run_integrity_head(case: Case) -> None:
+    key = bytes.fromhex(case["key"])
+    if "leaf" in case:
+        assert heads.value_of(key, leaf_of_case(case)).to_bytes(32, "big").hex() == case["leaf"]
+        return
+    place = heads.head_place(case["context_id"], case["slot"], case["generation"])
+    with keys.Key(kdf.derive(key, "integrity/head")) as own:
+        plain = aead.open_box(own.view(), bytes.fromhex(case["head"]), place)
+        head = heads.decode(plain)
+        assert aead.seal(own.view(), heads.encode(head), place, salt=bytes.fromhex(case["salt"])).hex() == case["head"]
+    assert head == heads.SlotSum(case["sequence"], case["entry"], case["count"], int(case["sum"], 16))
+
+
 RUNNERS: Final[dict[str, Callable[[Case], None]]] = {
     "kdf": run_kdf,
     "box": run_box,
     "key-link": run_key_link,
     "succession": run_succession,
+    "integrity-head": run_integrity_head,
     "seal": run_seal,
     "sign": run_sign,
     "token": run_token,

@@ -14,7 +14,7 @@ from typing import Final
 from zkpcp.errors import UnavailableError
 from zkpcp.storage.url import PostgresUrl, SqliteUrl, parse_url
 
-HEAD: Final = "0008"
+HEAD: Final = "0009"
 
 _QUERY: Final = "select version_num from alembic_version"
 

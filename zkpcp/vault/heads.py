@@ -7,13 +7,13 @@ say which row it was, nor that a head is the newest one, and whoever holds the s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from zkpcp.core.leaves import Leaf
 from zkpcp.core.stored import SlotHeadRow
 from zkpcp.crypto.aead import SALT_BYTES, context_of, open_box, seal
+from zkpcp.crypto.buffers import Buffer
 from zkpcp.crypto.kdf import derive, u64
 from zkpcp.crypto.keys import Key
 from zkpcp.crypto.wipe import wipe
@@ -59,8 +59,13 @@ class SlotSum:
 
 def leaf_value(keys: OpenKeyring, leaf: Leaf) -> int:
     """What a row adds to the sum of its slot. Raises MissingKeyError."""
+    return value_of(keys.integrity_key(leaf.slot, leaf.generation), leaf)
+
+
+def value_of(key: Buffer, leaf: Leaf) -> int:
+    """The same by the integrity key of the leaf's slot and generation."""
     value = derive(
-        keys.integrity_key(leaf.slot, leaf.generation),
+        key,
         "integrity/leaf",
         leaf.kind.encode(),
         leaf.object_id.encode(),
@@ -75,23 +80,12 @@ def leaf_value(keys: OpenKeyring, leaf: Leaf) -> int:
         wipe(value)
 
 
-def sums_of(
-    keys: OpenKeyring, leaves: Iterable[Leaf], into: Mapping[tuple[str, int], SlotSum]
-) -> dict[tuple[str, int], SlotSum]:
-    """The sums ``into``, by slot and generation, with these rows added."""
-    sums = dict(into)
-    for leaf in leaves:
-        place = (leaf.slot, leaf.generation)
-        sums[place] = sums.get(place, SlotSum()).with_leaf(leaf_value(keys, leaf))
-    return sums
-
-
 def seal_head(keys: OpenKeyring, slot: str, generation: int, head: SlotSum, entropy: Entropy) -> SlotHeadRow:
     """Seal the head of a slot."""
-    plain = bytearray(u64(head.sequence) + u64(head.entry) + u64(head.count) + head.total.to_bytes(_SUM_BYTES, "big"))
-    context = _place(keys.context_id, slot, generation)
+    plain = encode(head)
     try:
         with _key(keys, slot, generation) as key:
+            context = head_place(keys.context_id, slot, generation)
             sealed = seal(key.view(), plain, context, salt=entropy.bytes(SALT_BYTES))
     finally:
         wipe(plain)
@@ -101,22 +95,34 @@ def seal_head(keys: OpenKeyring, slot: str, generation: int, head: SlotSum, entr
 def open_head(keys: OpenKeyring, row: SlotHeadRow) -> SlotSum:
     """Open the head of a slot. Raises TamperedError when it is not what was sealed for this place."""
     with _key(keys, row.slot, row.generation) as key:
-        plain = open_box(key.view(), row.sealed, _place(keys.context_id, row.slot, row.generation))
+        plain = open_box(key.view(), row.sealed, head_place(keys.context_id, row.slot, row.generation))
     try:
-        if len(plain) != _HEAD_BYTES:
-            raise CorruptError("an integrity head has the wrong length")
-        sequence, entry, count = (int.from_bytes(plain[at : at + 8], "big") for at in (0, 8, 16))
-        return SlotSum(sequence, entry, count, int.from_bytes(plain[24:], "big"))
+        return decode(plain)
     finally:
         wipe(plain)
 
 
+def encode(head: SlotSum) -> bytearray:
+    """What is sealed in a head."""
+    total = head.total.to_bytes(_SUM_BYTES, "big")
+    return bytearray(b"".join((u64(head.sequence), u64(head.entry), u64(head.count), total)))
+
+
+def decode(plain: Buffer) -> SlotSum:
+    """The inverse of ``encode``. Raises CorruptError."""
+    if len(plain) != _HEAD_BYTES:
+        raise CorruptError("an integrity head has the wrong length")
+    sequence, entry, count = (int.from_bytes(plain[at : at + 8], "big") for at in (0, 8, 16))
+    return SlotSum(sequence, entry, count, int.from_bytes(plain[24:], "big"))
+
+
+def head_place(context_id: str, slot: str, generation: int) -> bytes:
+    """What a head is bound to."""
+    return context_of("integrity-head", context_id.encode(), slot.encode(), u64(generation))
+
+
 def _key(keys: OpenKeyring, slot: str, generation: int) -> Key:
     return Key(derive(keys.integrity_key(slot, generation), "integrity/head"))
-
-
-def _place(context_id: str, slot: str, generation: int) -> bytes:
-    return context_of("integrity-head", context_id.encode(), slot.encode(), u64(generation))
 
 
 def _optional(instant_ms: int | None) -> bytes:
