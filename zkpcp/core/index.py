@@ -41,6 +41,8 @@ _DYING: Final = 3
 _DROPPED: Final = 0x01
 _BREAK: Final = b"\n"
 _BYTE: Final = tuple(bytes((number,)) for number in range(256))
+_COUNTS: Final = bytes(max(0, number - term_format.FIRST_COUNT_BYTE) for number in range(256))
+"""The count that each count byte means."""
 _ENTRY: Final = struct.Struct(">QHII")
 _VERSION: Final = 1
 
@@ -82,9 +84,9 @@ class Segment:
         """Whether a page has this number."""
         return number < len(self.states) and self.states[number] in (_LIVE, _ASKED)
 
-    def is_asked(self, number: int) -> bool:
-        """Whether ranking has to ask this page's head about its life."""
-        return self.states[number] == _ASKED
+    def asked(self) -> list[int]:
+        """The pages whose head ranking has to ask."""
+        return [number for number, state in enumerate(self.states) if state == _ASKED] if _ASKED in self.states else []
 
     def expired(self, now_ms: int) -> frozenset[int]:
         """Pages past their end that no write has noticed yet."""
@@ -532,18 +534,21 @@ class Reader:
         """For each term, its count in every page that holds it. ``parts`` gives what ``needs`` named."""
         hidden = self.segment.hidden(now_ms)
         entries = self.entries(parts)
+        halves: dict[int, tuple[bytes, array[int]]] = {}
         lists: dict[bytes, Counts] = {}
         found: dict[str, Counts] = {}
         for term in terms:
             key = term_format.key_of(term)
-            counts = self._list(key, parts, entries, lists)
+            counts = self._list(key, parts, entries, lists, halves)
             if key[-1] == term_format.STEM_KIND:
                 # A vector leaves a stem's line out where the word itself has the same count.
-                exact = self._list(key[:-1] + bytes([term_format.EXACT_KIND]), parts, entries, lists)
-                counts = {**exact, **counts}
+                exact = self._list(key[:-1] + bytes([term_format.EXACT_KIND]), parts, entries, lists, halves)
+                counts = {**exact, **counts} if exact and counts else exact or counts
             if counts and max(counts) >= len(self.segment.states):
                 raise CorruptError("the search index names a page that is not there")
-            found[term] = {number: count for number, count in counts.items() if count and number not in hidden}
+            if 0 in counts.values() or not hidden.isdisjoint(counts):
+                counts = {number: count for number, count in counts.items() if count and number not in hidden}
+            found[term] = counts
         return found
 
     def entries(self, parts: Mapping[str, bytes]) -> list[Entry]:
@@ -557,11 +562,20 @@ class Reader:
         for entry in self.entries(parts):
             yield _BREAK.join([b"", *(line[:-1] for line in entry.lines[1:].split(_BREAK)), b""])
 
-    def _list(self, key: bytes, parts: Mapping[str, bytes], entries: list[Entry], known: dict[bytes, Counts]) -> Counts:
+    def _list(
+        self,
+        key: bytes,
+        parts: Mapping[str, bytes],
+        entries: list[Entry],
+        known: dict[bytes, Counts],
+        halves: dict[int, tuple[bytes, array[int]]],
+    ) -> Counts:
         if key in known:
             return known[key]
         place = self.segment.bucket_of(self._hash(key[:-1]))
-        counts = _find_list(parts[f"words/{place}"], parts[f"postings/{place}"], key)
+        if place not in halves:
+            halves[place] = _halves(parts[f"words/{place}"], parts[f"postings/{place}"])
+        counts = _find_list(*halves[place], parts[f"postings/{place}"], key)
         since = self.segment.buckets[place]
         needle = _BREAK + key
         for entry in entries:
@@ -573,9 +587,9 @@ class Reader:
                 if count == _DROPPED:
                     counts.pop(entry.number, None)
                 else:
-                    counts[entry.number] = count
-        known[key] = {number: count - term_format.FIRST_COUNT_BYTE for number, count in counts.items()}
-        return known[key]
+                    counts[entry.number] = count - term_format.FIRST_COUNT_BYTE
+        known[key] = counts
+        return counts
 
 
 def all_words(segment: Segment) -> list[str]:
@@ -608,18 +622,23 @@ def _changes(old: bytes | None, new: bytes | None) -> list[bytes]:
     return [*(after - before), *dropped]
 
 
-def _find_list(words: bytes, postings: bytes, key: bytes) -> Counts:
-    """One list without reading the others."""
-    block = _BREAK + words + _BREAK
+def _halves(words: bytes, postings: bytes) -> tuple[bytes, array[int]]:
+    """The keys of a bucket with a line break on both sides of each, and the sizes of their lists."""
+    keys = words.count(_BREAK) + 1 if words else 0
+    sizes = _numbers("I", postings[: 4 * keys])
+    if len(sizes) != keys:
+        raise CorruptError("the search index has a bucket whose halves do not fit")
+    return _BREAK + words + _BREAK, sizes
+
+
+def _find_list(block: bytes, sizes: array[int], postings: bytes, key: bytes) -> Counts:
+    """One list without reading the others, with counts instead of their bytes."""
     at = block.find(_BREAK + key + _BREAK)
     if at < 0:
         return {}
-    nth, keys = block.count(_BREAK, 0, at), words.count(_BREAK) + 1
-    sizes = _numbers("I", postings[: 4 * (nth + 1)])
-    if len(sizes) <= nth:
-        raise CorruptError("the search index has a bucket whose halves do not fit")
-    start = 4 * keys + sum(sizes[:nth])
-    return decode_list(postings[start : start + sizes[nth]])
+    nth = block.count(_BREAK, 0, at)
+    start = 4 * len(sizes) + sum(sizes[:nth])
+    return _decoded(postings[start : start + sizes[nth]], _COUNTS)
 
 
 def _changed(data: bytes, changes: Iterable[tuple[int, int]]) -> bytes:
@@ -658,6 +677,10 @@ def _changed(data: bytes, changes: Iterable[tuple[int, int]]) -> bytes:
 
 def decode_list(data: bytes) -> Counts:
     """The page numbers and count bytes of a list. Raises CorruptError."""
+    return _decoded(data, None)
+
+
+def _decoded(data: bytes, table: bytes | None) -> Counts:
     counts: Counts = {}
     at = 0
     while at < len(data):
@@ -666,7 +689,9 @@ def decode_list(data: bytes) -> Counts:
         if end > len(data):
             raise CorruptError("the search index has a list that is cut off")
         base = data[at] << 8
-        counts.update(zip([base + low for low in data[at + 2 : middle]], data[middle:end], strict=True))
+        counts.update(
+            zip([base + low for low in data[at + 2 : middle]], data[middle:end].translate(table), strict=True)
+        )
         at = end
     return counts
 

@@ -138,15 +138,15 @@ def scores(
 ) -> dict[int, float]:
     """What ``scorer`` gives, term by term: pages are numbers, with their lengths and their counts of each term."""
     base, per_word = _damping(corpus)
-    damping: dict[int, float] = {}
-    totals: dict[int, float] = {}
+    damping = [base + per_word * length for length in lengths]
+    totals = [0.0] * len(damping)
+    hit: set[int] = set()
     for forms, weight in _weights(query, corpus):
-        for number, count in _highest(counts, forms).items():
-            damp = damping.get(number)
-            if damp is None:
-                damp = damping[number] = base + per_word * lengths[number]
-            totals[number] = totals.get(number, 0.0) + weight * count / (count + damp)
-    return totals
+        found = _highest(counts, forms)
+        hit.update(found)
+        for number, count in found.items():
+            totals[number] += weight * count / (count + damping[number])
+    return {number: totals[number] for number in hit}
 
 
 def standing(head: Head, now_ms: int) -> float:

@@ -6,8 +6,10 @@ but no index that fits, ``open_index`` says so, and the caller reads the pages t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import heapq
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from zkpcp.core import index, ranking, spelling
 from zkpcp.core import pages as page_format
@@ -40,6 +42,8 @@ class _Part:
 
 
 _Place = tuple[int, int]
+_Scores = list[dict[int, float]]
+"""For each segment, the pages with a hit."""
 
 
 class OpenIndex:
@@ -120,13 +124,13 @@ class OpenIndex:
             blocks += part.reader.vocabulary(part.opened)
         return blocks
 
-    def _scores(self, query: Query, required: Sequence[str], barred: Sequence[str]) -> dict[_Place, float]:
+    def _scores(self, query: Query, required: Sequence[str], barred: Sequence[str]) -> _Scores:
         sizes = [part.reader.segment.size(self._now_ms) for part in self._parts]
         pages, length = sum(size[0] for size in sizes), sum(size[1] for size in sizes)
         frequencies = {term: sum(len(part.counts[term]) for part in self._parts) for term in query.terms}
         corpus = Corpus(pages, length / pages if pages else 0.0, frequencies)
-        scores: dict[_Place, float] = {}
-        for place, part in enumerate(self._parts):
+        scores: _Scores = []
+        for part in self._parts:
             found = ranking.scores(query, corpus, part.reader.segment.lengths, part.counts)
             needed = [part.counts[term] for term in required]
             unwanted = set().union(*(part.counts[term] for term in barred))
@@ -136,35 +140,47 @@ class OpenIndex:
                     for number, score in found.items()
                     if number not in unwanted and all(number in counts for counts in needed)
                 }
-            scores.update({(place, number): score for number, score in found.items()})
+            scores.append(found)
         return scores
 
-    async def _best(self, scores: Mapping[_Place, float], filters: Filters, wanted: int) -> list[Scored[Head]]:
+    async def _best(self, scores: _Scores, filters: Filters, wanted: int) -> list[Scored[Head]]:
         """Enough of the ranking: only heads that can matter to its first places are opened."""
-        asked = [place for place in scores if self._parts[place[0]].reader.segment.is_asked(place[1])]
-        plain = sorted(scores.keys() - set(asked), key=lambda place: -scores[place])
-        related = await self._superseded(asked, scores)
+        asked = self._asked(scores)
+        related = await self._superseded([*asked], scores)
+        for place, number in asked:
+            del scores[place][number]
         # Most pages pass what the index cannot tell, so that only few more than wanted are opened at first.
         look = wanted + _LOOK_FURTHER
         while True:
-            first = _with_ties(plain, scores, look)
-            heads = await self._heads({*first, *asked, *related})
+            first, complete = _first(scores, look)
+            places = {place: asked[place] if place in asked else scores[place[0]][place[1]] for place in related}
+            places |= first | asked
+            heads = await self._heads(places)
             ranked = ranking.in_order(
-                Scored(head, scores[place] * ranking.standing(head, self._now_ms)) for place, head in heads.items()
+                Scored(head, places[place] * ranking.standing(head, self._now_ms)) for place, head in heads.items()
             )
-            complete = len(first) == len(plain)
             admitted = [item for item in (ranked if complete else ranked[:look]) if filters.admit(item.head)]
             if complete or len(admitted) >= wanted:
                 return admitted
             look *= 4
 
-    async def _superseded(self, asked: Sequence[_Place], scores: Mapping[_Place, float]) -> set[_Place]:
+    def _asked(self, scores: _Scores) -> dict[_Place, float]:
+        """Those of the hits whose heads have to be asked about their life."""
+        numbers = [(place, part.reader.segment.asked()) for place, part in enumerate(self._parts)]
+        return {
+            (place, number): scores[place][number]
+            for place, there in numbers
+            for number in there
+            if number in scores[place]
+        }
+
+    async def _superseded(self, asked: Sequence[_Place], scores: _Scores) -> set[_Place]:
         """Hits that other hits supersede."""
         heads = await self._heads(asked)
         targets = {target.lower().encode() for head in heads.values() for target in head.supersedes}
         if not targets:
             return set()
-        lines = await self._lines(scores)
+        lines = await self._lines((place, number) for place, found in enumerate(scores) for number in found)
         return {place for place, line in lines.items() if page_format.path_in_head(line).lower() in targets}
 
     async def _heads(self, places: Iterable[_Place]) -> dict[_Place, Head]:
@@ -228,9 +244,16 @@ def _check_tally(segments: Sequence[Segment], tally: tuple[int, int], now_ms: in
         raise TamperedError("the search index and the pages do not agree")
 
 
-def _with_ties(places: Sequence[_Place], scores: Mapping[_Place, float], look: int) -> Sequence[_Place]:
-    """The first ``look`` places, and those that score as much as the last of them."""
-    end = min(look, len(places))
-    while 0 < end < len(places) and scores[places[end]] == scores[places[end - 1]]:
-        end += 1
-    return places[:end]
+def _first(scores: _Scores, look: int) -> tuple[dict[_Place, float], bool]:
+    """The first ``look`` places with those that score as much as the last of them, and whether that is all."""
+    if look < sum(map(len, scores)):
+        [*_, least] = heapq.nlargest(look, chain.from_iterable(found.values() for found in scores))
+    else:
+        least = 0.0
+    first = {
+        (place, number): score
+        for place, found in enumerate(scores)
+        for number, score in found.items()
+        if score >= least
+    }
+    return first, len(first) == sum(map(len, scores))
