@@ -681,6 +681,14 @@ class Audit(Protocol):
         """The newest place in the chain, locked until this transaction ends: no two entries follow the same one."""
         ...
 
+    async def newest(self, context_id: str) -> AuditHead:
+        """The same without the lock: others may append meanwhile. Raises NotFoundError."""
+        ...
+
+    async def hash_of(self, context_id: str, seq: int) -> bytes | None:
+        """The hash of one entry; None where there is none."""
+        ...
+
     async def append(self, row: AuditRow, roster_version: int = 0) -> None:
         """Append the entry, and note by which roster it was written; a later one stays noted."""
         ...

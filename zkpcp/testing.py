@@ -1196,6 +1196,16 @@ class _Audit:
             raise NotFoundError("there is no such context")
         return heads[context_id]
 
+    async def newest(self, context_id: str) -> AuditHead:
+        heads = self._session.look().heads
+        if context_id not in heads:
+            raise NotFoundError("there is no such context")
+        return heads[context_id]
+
+    async def hash_of(self, context_id: str, seq: int) -> bytes | None:
+        row = self._session.look().entries.get((context_id, seq))
+        return None if row is None else row.hash
+
     async def append(self, row: AuditRow, roster_version: int = 0) -> None:
         tables = self._session.change()
         head = tables.heads.get(row.context_id)

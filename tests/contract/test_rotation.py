@@ -178,6 +178,18 @@ async def test_the_log_remembers_the_newest_roster_that_an_entry_was_written_by(
         assert (await tx.audit.head(ELSEWHERE)).roster_version == 0
 
 
+@pytest.mark.requirement("KEY-10")
+async def test_what_a_wrap_remembers_of_the_log_is_looked_up_without_its_entry(filled: Store) -> None:
+    async with filled.read() as tx:
+        newest = await tx.audit.newest(HERE)
+        assert (newest.seq, newest.hash) == (1, entry().hash)
+        assert await tx.audit.hash_of(HERE, 1) == entry().hash
+        assert await tx.audit.hash_of(HERE, 2) is None
+        assert await tx.audit.hash_of("another", 1) is None
+        with pytest.raises(NotFoundError):
+            await tx.audit.newest("another")
+
+
 @pytest.mark.requirement("PROF-01", "KEY-12")
 async def test_namespaces_are_those_with_content(filled: Store) -> None:
     async with filled.write() as tx:

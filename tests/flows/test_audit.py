@@ -164,6 +164,12 @@ class _FullLog:
     async def head(self, context_id: str) -> AuditHead:
         return await self._log.head(context_id)
 
+    async def newest(self, context_id: str) -> AuditHead:
+        return await self._log.newest(context_id)
+
+    async def hash_of(self, context_id: str, seq: int) -> bytes | None:
+        return await self._log.hash_of(context_id, seq)
+
     async def append(self, row: AuditRow, roster_version: int = 0) -> None:
         raise UnavailableError(f"the access log takes no entry number {row.seq} by roster {roster_version}")
 

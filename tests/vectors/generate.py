@@ -401,18 +401,18 @@ def padding_cases() -> list[Case]:
 
 def seed_wrap_cases() -> list[Case]:
     entropy = StreamEntropy("seed wrap")
-    seed, owner, heads = entropy.bytes(32), entropy.bytes(32), entropy.bytes(32)
+    seed, owner, log = entropy.bytes(32), entropy.bytes(32), entropy.bytes(32)
     kinds: tuple[tuple[tokens.TokenKind, seeds.WrapKind], ...] = (
         ("ac", "code"),
         ("at", "access"),
         ("rt", "refresh"),
         ("st", "session"),
     )
-    held: Case = {"seed": seed.hex(), "owner": owner.hex(), "epoch": 3, "roster_version": 9, "heads": heads.hex()}
+    held: Case = {"seed": seed.hex(), "owner": owner.hex(), "epoch": 3, "roster_version": 9, "log": log.hex()}
     cases: list[Case] = []
     for kind, wrap_kind in kinds:
         token = tokens.new_token(kind, entropy)
-        opened = seeds.OpenedSeed(keys.Key(bytearray(seed)), seeds.Memory(owner, 3, 9, heads))
+        opened = seeds.OpenedSeed(keys.Key(bytearray(seed)), seeds.Memory(owner, 3, 9, log))
         asked = ("cli_vector", "https://app.example/callback", "challenge-of-the-client")
         bound = asked if kind == "ac" else ()
         wrapped = seeds.wrap_for_token(

@@ -108,7 +108,7 @@ def run_seed_wrap(case: Case) -> None:
     opened = seeds.unwrap_with_token(token, case["kind"], case["context_id"], case["holder"], wrapped, bound=bound)
     memory = opened.memory
     assert opened.seed.view().hex() == case["seed"]
-    assert (memory.owner.hex(), memory.heads.hex()) == (case["owner"], case["heads"])
+    assert (memory.owner.hex(), memory.log.hex()) == (case["owner"], case["log"])
     assert (memory.epoch, memory.roster_version) == (case["epoch"], case["roster_version"])
 
 

@@ -33,6 +33,18 @@ class SqlAudit:
             raise NotFoundError("there is no such context")
         return _head(row)
 
+    async def newest(self, context_id: str) -> AuditHead:
+        """The newest place in the chain, not locked. Raises NotFoundError for an unknown context."""
+        row = await self._driver.fetch_one(_SQL["newest"], context_id)
+        if row is None:
+            raise NotFoundError("there is no such context")
+        return _head(row)
+
+    async def hash_of(self, context_id: str, seq: int) -> bytes | None:
+        """The hash of one entry."""
+        row = await self._driver.fetch_one(_SQL["hash_of"], context_id, seq)
+        return None if row is None else bytes(row[0])
+
     async def append(self, row: AuditRow, roster_version: int = 0) -> None:
         """Insert the entry. Raises ConflictError unless it follows the newest one."""
         moved = await self._driver.execute(

@@ -23,6 +23,7 @@ from zkpcp.core.stored import AccessView, ContextRow, KeyringRow
 from zkpcp.errors import CorruptError, InvalidTokenError
 from zkpcp.usecases.audit_log import record
 from zkpcp.usecases.key_links import take_links
+from zkpcp.usecases.log_memory import check_log
 from zkpcp.usecases.services import Services
 from zkpcp.usecases.session import OpenSession
 from zkpcp.vault import holders, seeds
@@ -129,6 +130,11 @@ async def acting(services: Services, caller: Caller) -> AsyncIterator[Acting]:
         await _record_tampering(services, caller)
         raise InvalidTokenError(_REFUSED)
     with keys:
+        try:
+            await check_log(services, keys)
+        except CorruptError:
+            await _record_tampering(services, caller)
+            raise InvalidTokenError(_REFUSED) from None
         await take_links(services, keys)
         grant, context = caller.access.grant, caller.context
         role = keys.roster.role(grant.on_behalf_of or grant.principal)

@@ -20,6 +20,7 @@ from zkpcp.errors import CorruptError, InvalidInputError, InvalidTokenError, Loc
 from zkpcp.ports import Transaction
 from zkpcp.usecases.audit_log import record
 from zkpcp.usecases.key_links import take_links
+from zkpcp.usecases.log_memory import check_log
 from zkpcp.usecases.seed_wraps import wrap_under_passphrase
 from zkpcp.usecases.services import Services
 from zkpcp.vault import holders, seeds
@@ -57,7 +58,7 @@ class OpenSession:
     @property
     def is_controller(self) -> bool:
         """Whether this is the person who controls the context, with its root."""
-        return self.keyring.is_controller
+        return self.keyring.is_controller and self.principal == self.keyring.holder
 
     @property
     def actor(self) -> Actor:
@@ -189,6 +190,11 @@ async def open_session(services: Services, context: ContextRow, token: TokenSecr
         await _record_tampering(services, context, row.principal)
         raise InvalidTokenError("the session does not open; sign in again") from error
     with keyring:
+        try:
+            await check_log(services, keyring)
+        except CorruptError as error:
+            await _record_tampering(services, context, row.principal)
+            raise InvalidTokenError("the session does not open; sign in again") from error
         await take_links(services, keyring)
         yield OpenSession(context, row.principal, keyring)
 
@@ -327,9 +333,12 @@ async def _session_of(
     keyring_row: KeyringRow,
 ) -> tuple[TokenSecret, SessionRow]:
     """A session that is not stored yet. Raises SignInError, with an entry, when the keyring does not open."""
+    async with services.store.read() as tx:
+        newest = await tx.audit.newest(context.context_id)
     try:
         with holders.open_principal(principal, opened, roster, keyring_row) as keyring:
-            remembered = OpenedSeed(opened.seed, seeds.Memory.of(keyring.roster))
+            await check_log(services, keyring)
+            remembered = OpenedSeed(opened.seed, seeds.Memory.of(keyring.roster, newest))
     except CorruptError as error:
         await _record_tampering(services, context, principal)
         raise SignInError(SIGN_IN_REFUSED) from error

@@ -255,7 +255,7 @@ async def _opened(tx: Transaction, presented: _Presented, grant: GrantRow, token
     except CorruptError:
         opened.seed.wipe()
         return None
-    return OpenedSeed(opened.seed, Memory.of(roster))
+    return OpenedSeed(opened.seed, Memory.of(roster, await tx.audit.newest(context_id)))
 
 
 def _bound(presented: _Presented) -> tuple[bytes, ...]:

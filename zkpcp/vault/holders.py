@@ -125,6 +125,7 @@ def open_principal(principal: str, opened: OpenedSeed, roster_row: RosterRow, ke
         cursor_key=_cursor_key(opened.seed),
         contents=contents,
         kem=kem,
+        log_mark=opened.memory.log,
     )
 
 
@@ -186,6 +187,7 @@ def open_grant(grant: GrantRow, opened: OpenedSeed, roster_row: RosterRow, keyri
         signing=signing,
         cursor_key=_cursor_key(opened.seed),
         contents=contents,
+        log_mark=opened.memory.log,
     )
 
 

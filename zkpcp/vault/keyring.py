@@ -52,6 +52,7 @@ class OpenKeyring(Opaque):
         "_signing",
         "context_id",
         "holder",
+        "log_mark",
         "roster",
     )
 
@@ -65,6 +66,7 @@ class OpenKeyring(Opaque):
         cursor_key: Key,
         contents: KeyringContents,
         kem: KemPrivateKey | None = None,
+        log_mark: bytes = b"",
     ) -> None:
         self.context_id = context_id
         self.holder = holder
@@ -73,6 +75,7 @@ class OpenKeyring(Opaque):
         self._cursor_key = cursor_key
         self._contents = contents
         self._kem = kem
+        self.log_mark = log_mark
         self._derived: dict[tuple[str, int, SubKeyName], Key] = {}
         self._bucket_keys: dict[tuple[str, int, int], Key] = {}
         self._links: dict[tuple[str, int, SubKeyName], bytes] = {}

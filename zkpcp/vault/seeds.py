@@ -2,8 +2,9 @@
 
 Implements schemas/formats/seed-wrap.md. The secret is a passphrase, a recovery code, or the secret part of a session
 token, code, access or refresh token; each has its own small wrap of the same seed (U1). Inside the wrap, next to the
-seed, stands what its holder last saw: owner key, epoch, roster version, heads digest. A database that shows another
-owner or an older state is refused. A passphrase or recovery wrap remembers only the moment it was made.
+seed, stands what its holder last saw: owner key, epoch, roster version, and the newest entry of the access log. A
+database that shows another owner or an older state is refused. A passphrase or recovery wrap remembers only the moment
+it was made, and nothing of the log.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from zkpcp.core.roster import Roster
-from zkpcp.core.stored import SeedWrapRow
+from zkpcp.core.stored import AuditHead, SeedWrapRow
 from zkpcp.crypto.aead import SALT_BYTES, context_of, open_box, seal
 from zkpcp.crypto.buffers import Buffer
 from zkpcp.crypto.kdf import KEY_BYTES, derive, u64
@@ -28,30 +29,34 @@ from zkpcp.crypto.wipe import wipe
 from zkpcp.errors import TamperedError
 from zkpcp.ports import Entropy
 
-NO_HEADS: Final = bytes(32)
-"""The heads digest until integrity heads exist: the seam for them (PCP §9.1)."""
+NO_MARK: Final = bytes(32)
+"""What a wrap remembers of the access log that was made where the log was not looked at."""
 
 _OWNER_BYTES: Final = 32
-_HEADS_BYTES: Final = 32
+_MARK_BYTES: Final = 32
+_HASH_BYTES: Final = 24
 _U64_BYTES: Final = 8
-_PAYLOAD_BYTES: Final = KEY_BYTES + _OWNER_BYTES + 2 * _U64_BYTES + _HEADS_BYTES
+_PAYLOAD_BYTES: Final = KEY_BYTES + _OWNER_BYTES + 2 * _U64_BYTES + _MARK_BYTES
 
 WrapKind: TypeAlias = Literal["passphrase", "recovery", "session", "code", "access", "refresh"]
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What the holder of a wrap last saw: the owner's Ed25519 key, epoch, roster version and heads digest."""
+    """What the holder of a wrap last saw: the owner's Ed25519 key, epoch, roster version, and the end of the log.
+
+    ``log``: the number of the newest entry (8 bytes) and the first 24 bytes of its hash; zeros where nobody looked.
+    """
 
     owner: bytes
     epoch: int
     roster_version: int
-    heads: bytes = NO_HEADS
+    log: bytes = NO_MARK
 
     @classmethod
-    def of(cls, roster: Roster) -> Memory:
-        """What there is to remember of this roster."""
-        return cls(roster.owner, roster.epoch, roster.version)
+    def of(cls, roster: Roster, newest: AuditHead | None = None) -> Memory:
+        """What there is to remember of this roster, and of the newest entry of the access log."""
+        return cls(roster.owner, roster.epoch, roster.version, NO_MARK if newest is None else log_mark(newest))
 
     def check(self, roster: Roster) -> None:
         """Raise TamperedError when the database shows an older state than this, or another owner."""
@@ -59,6 +64,16 @@ class Memory:
             raise TamperedError("the roster has another owner than this wrap remembers")
         if roster.epoch < self.epoch or roster.version < self.roster_version:
             raise TamperedError("the database shows an older state than this wrap remembers")
+
+
+def log_mark(entry: AuditHead) -> bytes:
+    """What a wrap remembers of an entry of the access log, the newest of its time."""
+    return u64(entry.seq) + entry.hash[:_HASH_BYTES]
+
+
+def marked_entry(mark: bytes) -> int:
+    """The number of the entry that a mark is about."""
+    return int.from_bytes(mark[:_U64_BYTES], "big")
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -166,7 +181,7 @@ def _wrap(key: Buffer, opened: OpenedSeed, context: bytes, entropy: Entropy) -> 
     memory = opened.memory
     payload = bytearray(_PAYLOAD_BYTES)
     payload[:KEY_BYTES] = opened.seed.view()
-    payload[KEY_BYTES:] = b"".join((memory.owner, u64(memory.epoch), u64(memory.roster_version), memory.heads))
+    payload[KEY_BYTES:] = b"".join((memory.owner, u64(memory.epoch), u64(memory.roster_version), memory.log))
     try:
         return seal(key, payload, context, salt=entropy.bytes(SALT_BYTES))
     finally:

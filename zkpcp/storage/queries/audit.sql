@@ -5,6 +5,18 @@ from audit_heads
 where context_id = $1
 for update
 
+-- name: newest
+-- The same, for whoever only looks.
+select seq, hash, roster_version
+from audit_heads
+where context_id = $1
+
+-- name: hash_of
+-- One entry's hash: whether the log still has what somebody remembers of it.
+select hash
+from audit_entries
+where context_id = $1 and seq = $2
+
 -- name: advance
 -- Moves the head one place on, by roster $5; nothing changes when $4 is not the newest place.
 update audit_heads
