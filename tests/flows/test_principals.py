@@ -270,6 +270,27 @@ async def test_a_member_acts_within_their_role_and_sees_their_own_apps_only(shar
 
 
 @every_store
+@pytest.mark.requirement("PROF-07")
+async def test_a_member_who_was_there_before_reads_an_extension_that_is_turned_on_later(stored_world: World) -> None:
+    world = await World.founded(stored_world.store, handle=f"{stored_world.context.handle}-team", kind="team")
+    bob = await world.join("bob")
+    await world.switch("pcp.finance")
+    async with world.owner() as owner:
+        await owner.patch({"currency": "EUR"}, "pcp.finance")
+    granted = await world.grant("profile.finance:read", member=bob)
+    async with world.client(granted) as client:
+        finance = (await client.profiles()).by_namespace["pcp.finance"]
+        assert finance is not None
+        assert finance["currency"] == "EUR"
+    async with world.open() as session:
+        await lock_context(world.services, session)
+    await world.sign_in()
+    await world.switch("pcp.home")
+    async with world.store.read() as tx:
+        assert await tx.grants.principal_keyring(world.context_id, "human:bob") is None
+
+
+@every_store
 @pytest.mark.requirement("SCOPE-06")
 async def test_an_agent_may_do_what_it_and_its_person_may_both(stored_world: World) -> None:
     one, two = await stored_world.partition("one"), await stored_world.partition("two")

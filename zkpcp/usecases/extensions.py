@@ -6,12 +6,13 @@ under its own keys, and is there again when it is enabled again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from zkpcp.core.audit import Action
 from zkpcp.core.extensions import Extension, available
 from zkpcp.errors import ForbiddenError, NotFoundError
 from zkpcp.usecases.managing import record_managed
+from zkpcp.usecases.roster_changes import hold_open, seal_members
 from zkpcp.usecases.services import Services
 from zkpcp.usecases.session import OpenSession
 
@@ -33,7 +34,8 @@ def choices(services: Services, session: OpenSession) -> tuple[Choice, ...]:
 async def set_extension(services: Services, session: OpenSession, extension_id: str, *, enabled: bool) -> None:
     """Enable or disable one; what it was already it stays, without an entry in the log.
 
-    Raises ForbiddenError for anybody but the controller, NotFoundError for an extension that cannot be enabled here.
+    Members get the key of its slot with it. Raises ForbiddenError for anybody but the controller, NotFoundError for an
+    extension that cannot be enabled here, ConflictError when the roster changed meanwhile.
     """
     context = session.context
     if not session.is_controller:
@@ -47,6 +49,11 @@ async def set_extension(services: Services, session: OpenSession, extension_id: 
             changed = await tx.contexts.enable_extension(context.context_id, extension.id, services.clock.now_ms())
         else:
             changed = await tx.contexts.disable_extension(context.context_id, extension.id)
+        if changed and enabled and await tx.contexts.locked_ms(context.context_id) is None:
+            # Whoever joined before it was enabled has no key of its slot yet; while it is locked nobody has any.
+            await hold_open(tx, session)
+            offered = replace(context.offer, extensions=tuple(sorted({*context.offer.extensions, extension.id})))
+            await seal_members(tx, session.keyring, offered)
         if changed:
             action = Action.EXTENSION_ENABLED if enabled else Action.EXTENSION_DISABLED
             await record_managed(tx, services, session, action, (extension.stem,))

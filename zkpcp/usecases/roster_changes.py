@@ -11,11 +11,13 @@ from dataclasses import replace
 
 from zkpcp.core.access import nobody_reads
 from zkpcp.core.roster import CONTROLLER, Roster
+from zkpcp.core.scopes import Offer
 from zkpcp.core.stored import GrantRow
 from zkpcp.errors import ConflictError, ForbiddenError, InvalidInputError, LockedError, Violation
 from zkpcp.ports import Transaction
 from zkpcp.usecases.session import OpenSession
 from zkpcp.vault import holders
+from zkpcp.vault.keyring import OpenKeyring
 
 _LOCKED = "this context is locked; unlock it on its home page first"
 CHANGED_MEANWHILE = "the context changed meanwhile; try again"
@@ -51,6 +53,13 @@ async def change_roster(tx: Transaction, session: OpenSession, change: Callable[
         if (anew or was != now) and still_acts(after, grant):
             await tx.grants.put_keyring(holders.reseal_grant(keys, grant, offer))
     return after
+
+
+async def seal_members(tx: Transaction, keys: OpenKeyring, offer: Offer) -> None:
+    """Seal the keyring of every member anew, by the roster as it is and what the context offers."""
+    for entry in keys.roster.principals:
+        if entry.is_person and entry.role != CONTROLLER:
+            await tx.grants.put_keyring(holders.seal_member_keyring(keys, entry.principal, offer))
 
 
 async def next_roster(tx: Transaction, session: OpenSession, change: Callable[[Roster], Roster]) -> Roster:

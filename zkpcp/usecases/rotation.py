@@ -21,7 +21,7 @@ from typing import Final, get_args
 
 from zkpcp.core.audit import Action, Outcome
 from zkpcp.core.extensions import KNOWN
-from zkpcp.core.roster import CONTROLLER, Roster
+from zkpcp.core.roster import Roster
 from zkpcp.core.slots import CONTROLLER as CONTROLLER_SLOT
 from zkpcp.core.slots import counted_names, every_sub_key, memory_slot
 from zkpcp.core.stored import RotatedKind
@@ -35,7 +35,7 @@ from zkpcp.usecases.inbox import admit_waiting
 from zkpcp.usecases.indexing import rebuild_slot
 from zkpcp.usecases.managing import record_managed
 from zkpcp.usecases.proposals import settle_quarantined
-from zkpcp.usecases.roster_changes import change_roster, hold_open, next_roster, require_owner, still_acts
+from zkpcp.usecases.roster_changes import change_roster, hold_open, next_roster, require_owner, seal_members, still_acts
 from zkpcp.usecases.services import Services
 from zkpcp.usecases.session import OpenSession
 from zkpcp.vault import holders, invites, records
@@ -241,9 +241,7 @@ async def _seal_keyrings(
     keys, context = session.keyring, session.context
     await tx.grants.put_keyring(holders.seal_owner_keyring(keys))
     offer = replace(context.offer, review=keys.roster.review != "off")
-    for entry in keys.roster.principals:
-        if entry.is_person and entry.role != CONTROLLER:
-            await tx.grants.put_keyring(holders.seal_member_keyring(keys, entry.principal, offer))
+    await seal_members(tx, keys, offer)
     # A grant keeps the keys of extensions that are turned off for now: it needs them when they are on again.
     every = replace(offer, extensions=tuple(sorted({*offer.extensions, *KNOWN, *namespaces} - {*_PROFILES})))
     for grant in await tx.grants.list_grants(context.context_id):
