@@ -30,6 +30,7 @@ from zkpcp.usecases.extensions import set_extension
 from zkpcp.usecases.grants import create_grant, list_grants, revoke_grant
 from zkpcp.usecases.issuing import IssuedTokens
 from zkpcp.usecases.joining import join
+from zkpcp.usecases.lock import lock_context
 from zkpcp.usecases.services import Services
 from zkpcp.usecases.session import OpenSession, open_session, recover, sign_in
 from zkpcp.usecases.token import exchange
