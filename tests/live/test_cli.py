@@ -145,3 +145,15 @@ def test_all_keys_are_changed_by_one_command_and_a_client_goes_on(folder: Runnin
     assert verified.returncode == 0, verified.stdout + verified.stderr
     assert PASSPHRASE not in once.stdout + once.stderr
     assert "does not help against a copy" in help_of("rotate")
+
+
+@pytest.mark.parametrize("kind", ["personal", "work", "team"])
+def test_a_program_is_connected_to_a_context_of_any_kind_without_naming_scopes(
+    folder: RunningServer, kind: str
+) -> None:
+    init(folder, "--kind", kind)
+
+    made = folder.command("grant", "create", "--client", "me", "--passphrase-stdin", "--json", stdin=f"{PASSPHRASE}\n")
+
+    assert made.returncode == 0, made.stderr
+    assert {"memory:read", "memory:write", "offline_access"} <= set(json.loads(made.stdout)["scope"].split())

@@ -11,7 +11,7 @@ from zkpcp.cli.owner import FromStdin, Handle, signed_in
 from zkpcp.cli.terminal import passphrase, print_json, say, settings_or_exit, with_services
 from zkpcp.core.discovery import mcp_url
 from zkpcp.core.instants import to_rfc3339
-from zkpcp.core.scopes import default_grant, join
+from zkpcp.core.scopes import join
 from zkpcp.core.stored import GrantRow
 from zkpcp.usecases.grants import create_grant, list_grants, revoke_grant
 from zkpcp.usecases.lock import lock_context, unlock_context
@@ -25,7 +25,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 @app.command("create")
 def create(
     client: Annotated[str, typer.Option(help="A name for the script or program, shown in the list of apps.")],
-    scope: Annotated[str, typer.Option(help="Scopes with blanks between.")] = join(default_grant("personal")),
+    scope: Annotated[
+        str,
+        typer.Option(help="Scopes with blanks between; if left out: read the profile, read and write memory, refresh."),
+    ] = "",
     handle: Handle = None,
     passphrase_stdin: FromStdin = False,
     as_json: AsJson = False,
